@@ -185,6 +185,8 @@ OBJS = $(addprefix src/base/, \
 		zenam_unlogged.o \
 		zenam_stream.o \
 		indexahead.o \
+		zenam_slot.o \
+		scancolumns.o \
 		zenam_fetch.o \
 		standbytoast.o \
 		zenam_change.o \
@@ -222,6 +224,8 @@ OBJS = $(addprefix src/base/, \
 		batchcolumn.o \
 		batchnode.o \
 		indexonly.o \
+		indexscan.o \
+		seqscan.o \
 		pointmemory.o \
 		pointplan.o \
 		pointrow.o \

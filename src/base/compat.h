@@ -377,6 +377,16 @@ zen_virtual_not_null(TupleDesc desc)
 }
 #endif
 
+/* A slot tells since 17 if its row was written by this transaction; 18 makes copies with room before them. */
+#define ZEN_SLOT_KNOWS_WRITER		(PG_VERSION_NUM >= 170000)
+#if PG_VERSION_NUM < 180000
+#define ZEN_COPY_MINIMAL_ARGS
+#define ZEN_COPY_MINIMAL_PASS
+#else
+#define ZEN_COPY_MINIMAL_ARGS		, Size extra
+#define ZEN_COPY_MINIMAL_PASS		, extra
+#endif
+
 /* Access methods of indexes: what 16, 17 and 18 have added, as btree has it. */
 #include "access/amapi.h"
 #include "utils/pg_locale.h"

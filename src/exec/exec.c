@@ -21,10 +21,12 @@
 #include "commands/trigger.h"
 #include "exec/batch.h"
 #include "exec/indexonly.h"
+#include "exec/indexscan.h"
 #include "exec/keptnodes.h"
 #include "exec/planhook.h"
 #include "exec/plannode.h"
 #include "exec/point.h"
+#include "exec/seqscan.h"
 #include "exec/shape.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
@@ -302,6 +304,19 @@ find_parts(ZenPoint *point)
 	zen_memory_find(point);
 }
 
+/* Have nodes of a plan that was just started run by functions of zen's, where there are such. */
+static bool
+take_over(PlanState *state, void *ignored)
+{
+	if (IsA(state, IndexOnlyScanState))
+		zen_indexonly_take_over((IndexOnlyScanState *) state);
+	else if (IsA(state, IndexScanState))
+		zen_indexscan_take_over((IndexScanState *) state);
+	else if (IsA(state, SeqScanState))
+		zen_seqscan_take_over((SeqScanState *) state);
+	return planstate_tree_walker(state, take_over, ignored);
+}
+
 /* Let the standard executor start the plan, the state's own copy. */
 static void
 start_kept(ZenPoint *point, PlannedStmt *stmt, Snapshot snapshot)
@@ -310,7 +325,7 @@ start_kept(ZenPoint *point, PlannedStmt *stmt, Snapshot snapshot)
 	(void) zen_keptnodes_walk(outerPlan(stmt->planTree), collect_functions, &point->functions);
 	point->kept = CreateQueryDesc(stmt, "", snapshot, InvalidSnapshot, None_Receiver, NULL, NULL, 0);
 	standard_ExecutorStart(point->kept, EXEC_FLAG_SKIP_TRIGGERS);
-	zen_indexonly_take_over(point->kept->planstate);
+	(void) take_over(point->kept->planstate, NULL);
 }
 
 /*
@@ -602,7 +617,7 @@ point_start(QueryDesc *query, int eflags)
 	if (point == NULL)
 	{
 		standard_ExecutorStart(query, eflags);
-		zen_indexonly_take_over(query->planstate);
+		(void) take_over(query->planstate, NULL);
 		return;
 	}
 	Assert(GetActiveSnapshot() == query->snapshot);

@@ -148,8 +148,8 @@ has_name(TupleDesc desc)
 	return false;
 }
 
-static void
-take_over(IndexOnlyScanState *node)
+void
+zen_indexonly_take_over(IndexOnlyScanState *node)
 {
 	PlanState  *state = &node->ss.ps;
 
@@ -162,18 +162,4 @@ take_over(IndexOnlyScanState *node)
 	/* another library's function stays */
 	if (state->ExecProcNodeReal == standard_function)
 		ExecSetExecProcNode(state, zen_index_is_tree(node->ioss_RelationDesc) ? exec_tree_only : exec_index_only);
-}
-
-static bool
-find_nodes(PlanState *state, void *ignored)
-{
-	if (IsA(state, IndexOnlyScanState))
-		take_over((IndexOnlyScanState *) state);
-	return planstate_tree_walker(state, find_nodes, ignored);
-}
-
-void
-zen_indexonly_take_over(PlanState *top)
-{
-	(void) find_nodes(top, NULL);
 }

@@ -8,7 +8,7 @@
 
 #include "nodes/execnodes.h"
 
-/* zen_indexonly_take_over -- have the index-only scans of zen tables, in a plan that was just started, run faster. */
-extern void zen_indexonly_take_over(PlanState *top);
+/* zen_indexonly_take_over -- have an index-only scan that was just started run faster, if it reads a zen table. */
+extern void zen_indexonly_take_over(IndexOnlyScanState *node);
 
 #endif							/* ZEN_INDEXONLY_H */

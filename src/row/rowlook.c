@@ -5,6 +5,7 @@
  */
 #include "row/rowlook.h"
 
+#include "access/tupmacs.h"
 #include "base/fault.h"
 #include "cache/version.h"
 #include "nvm/slotread.h"
@@ -172,4 +173,166 @@ zen_row_view_block(ZenHTable *ht, uint64 block, const ZenRowView *view)
 		return -1;
 	zen_row_count_scanned(ht, p.hits, p.misses);
 	return (int) (p.hits + p.misses);
+}
+
+/* ---------- the first columns of a whole block ---------- */
+
+/* Read the columns of a row that has NULLs. */
+static pg_noinline void
+read_with_nulls(ZenRowColumns *c, int i, HeapTupleHeader h)
+{
+	Datum	   *values = &c->values[i * c->natts];
+	char	   *data = (char *) h + h->t_hoff;
+	Size		offset = 0;
+
+	for (int a = 0; a < c->natts; a++)
+	{
+		const ZenRowColumn *column = &c->columns[a];
+
+		values[a] = (Datum) 0;
+		if (att_isnull(a, h->t_bits))
+		{
+			c->nulls[i] |= 1 << a;
+			continue;
+		}
+		offset = att_align_nominal(offset, column->align);
+		values[a] = fetch_att(data + offset, true, column->len);
+		offset += column->len;
+	}
+}
+
+/* Read the columns of a row; false if the row is older than one of them. */
+static inline bool
+read_columns(ZenRowColumns *c, int i, HeapTupleHeader h)
+{
+	Datum	   *values = &c->values[i * c->natts];
+	char	   *data = (char *) h + h->t_hoff;
+
+	if (unlikely(HeapTupleHeaderGetNatts(h) < c->natts))
+		return false;
+	c->nulls[i] = 0;
+	if (unlikely((h->t_infomask & HEAP_HASNULL) != 0))
+	{
+		read_with_nulls(c, i, h);
+		return true;
+	}
+	for (int a = 0; a < c->natts; a++)
+		values[a] = fetch_att(data + c->columns[a].offset, true, c->columns[a].len);
+	return true;
+}
+
+/* Inside the epoch: read the row in a slot; false if it cannot be read here. */
+static inline bool
+columns_of_slot(ZenRowColumns *c, int i, ZenSlot slot, int lines)
+{
+	const MinimalTupleData *row = zen_slot_look(slot, false);
+
+	if (row == NULL)
+		return false;
+	zen_tuple_count_read(slot, lines * ZEN_LINE - ZEN_HEADER_SIZE);
+	c->codes[i] = zen_word1_code(zen_tuple_header(slot).word1);
+	return read_columns(c, i, (HeapTupleHeader) ((char *) row - MINIMAL_TUPLE_OFFSET));
+}
+
+/* The same of a version.  If no column is wanted, its header tells all. */
+static inline bool
+columns_of_entry(ZenRowColumns *c, int i, ZenVersion *v)
+{
+	if (!zen_version_is_frozen_row(v))
+		return false;
+	c->codes[i] = v->code;
+	if (c->natts > 0)
+		return read_columns(c, i, (HeapTupleHeader) (v->data - MINIMAL_TUPLE_OFFSET));
+	c->nulls[i] = 0;
+	return true;
+}
+
+/* How many lines of a row have the columns. */
+static inline int
+lines_of_columns(const ZenRowColumns *c)
+{
+	const ZenRowColumn *last = &c->columns[c->natts - 1];
+	Size		before = ZEN_HEADER_SIZE + MAXALIGN(SizeofMinimalTupleHeader);
+
+	return c->natts == 0 ? 0 : (int) ((before + last->offset + last->len + ZEN_LINE - 1) / ZEN_LINE);
+}
+
+/* Inside the epoch: read a block; false if one of its rows cannot be read here. */
+static bool
+columns_of_block(ZenRowColumns *c, ZenWord *words, uint32 *hits, uint32 *misses)
+{
+	const int	lines = lines_of_columns(c);
+
+	for (int i = 0; i < LOOK_AHEAD; i++)
+		ask_for_row(zen_word_read(&words[i]), lines);
+	for (int i = 0; i < ZEN_TIDS_PER_BLOCK; i++)
+	{
+		uint64		w = zen_word_read(&words[i]);
+
+		if (i + LOOK_AHEAD < ZEN_TIDS_PER_BLOCK)
+			ask_for_row(zen_word_read(&words[i + LOOK_AHEAD]), lines);
+		switch (zen_word_state(w))
+		{
+			case ZEN_WORD_ENTRY:
+				if (!columns_of_entry(c, i, zen_word_entry(w)))
+					return false;
+				(*hits)++;
+				break;
+			case ZEN_WORD_NVM:
+				if (!columns_of_slot(c, i, zen_word_ref(w), Max(lines, 1)))
+					return false;
+				(*misses)++;
+				break;
+			case ZEN_WORD_SPILLED:
+				return false;
+			default:
+				continue;
+		}
+		c->found |= UINT64CONST(1) << i;
+	}
+	return true;
+}
+
+bool
+zen_row_read_columns(ZenHTable *ht, uint64 block, ZenRowColumns *columns)
+{
+	uint32		hits = 0,
+				misses = 0;
+	ZenWord    *words;
+	bool		done;
+
+	Assert(columns->natts >= 0 && columns->natts <= ZEN_MAX_COLUMNS);
+	columns->found = 0;
+	zen_epoch_enter();
+	words = zen_tidmap_word(ht, block * ZEN_TIDS_PER_BLOCK);
+	if (words != NULL)
+		zen_row_ask_disk(words, PG_UINT64_MAX);
+	done = words == NULL || columns_of_block(columns, words, &hits, &misses);
+	if (ZEN_FAULT(S2_NO_WAIT))
+		pg_usleep(20000L);
+	zen_epoch_leave();
+	if (done)
+		zen_row_count_scanned(ht, hits, misses);
+	return done;
+}
+
+bool
+zen_row_read_columns_of(ZenHTable *ht, uint64 tidno, ZenRowColumns *columns)
+{
+	bool		done = false;
+	ZenWord    *word;
+	uint64		w;
+
+	columns->found = 1;
+	zen_epoch_enter();
+	word = zen_tidmap_word(ht, tidno);
+	w = word != NULL ? zen_word_read(word) : 0;
+	if (zen_word_state(w) == ZEN_WORD_ENTRY)
+		done = columns_of_entry(columns, 0, zen_word_entry(w));
+	if (done)
+		zen_version_touch(zen_word_entry(w), zen_sketch_age());
+	zen_epoch_leave();
+	if (done)
+		zen_row_count_point(ht);
+	return done;
 }

@@ -45,4 +45,45 @@ typedef struct ZenRowView
  */
 extern int	zen_row_view_block(ZenHTable *ht, uint64 block, const ZenRowView *view);
 
+#define ZEN_MAX_COLUMNS		16
+
+/* A column of fixed width that is passed by value, as are all before it. */
+typedef struct ZenRowColumn
+{
+	int16		offset;			/* in the data of a row without NULLs */
+	int16		len;
+	char		align;			/* as pg_attribute.attalign */
+} ZenRowColumn;
+
+/* The first columns of the rows of a block. */
+typedef struct ZenRowColumns
+{
+	/* what is wanted: the first natts columns */
+	int			natts;
+	ZenRowColumn columns[ZEN_MAX_COLUMNS];
+
+	/* what there is */
+	uint64		found;			/* bit i: row i is the one at offset i + 1 */
+	uint16		codes[ZEN_TIDS_PER_BLOCK];	/* of the rows' versions */
+	uint16		nulls[ZEN_TIDS_PER_BLOCK];	/* bit a: column a is NULL */
+	Datum		values[FLEXIBLE_ARRAY_MEMBER];	/* natts for each row */
+} ZenRowColumns;
+
+StaticAssertDecl(ZEN_MAX_COLUMNS <= 16, "a column has a bit");
+
+/*
+ * zen_row_read_columns -- read the first columns of the rows of a block that an MVCC snapshot sees.
+ *
+ * False: the rows have to be fetched, as zen_row_fetch_block() does.  Some may be seen by some snapshots only, one is
+ * damaged, or older than a column.  Otherwise the rows count as scanned.
+ */
+extern bool zen_row_read_columns(ZenHTable *ht, uint64 block, ZenRowColumns *columns);
+
+/*
+ * zen_row_read_columns_of -- the same of one row, as a point read, if it is in DRAM.  It becomes row 0.
+ *
+ * False: the row has to be read by zen_row_read().
+ */
+extern bool zen_row_read_columns_of(ZenHTable *ht, uint64 tidno, ZenRowColumns *columns);
+
 #endif							/* ZEN_ROWLOOK_H */

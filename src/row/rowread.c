@@ -314,9 +314,9 @@ row_look(ZenFetch *f, bool point, ZenSlot *slot)
 	return FETCH_NONE;
 }
 
-/* zen_row_fetch and zen_row_read. */
+/* All that fetch one row; it is not counted. */
 static inline Fetched
-row_fetch(ZenFetch *f, bool point)
+row_fetch_uncounted(ZenFetch *f, bool point)
 {
 	Snapshot	snapshot = f->snapshot;
 	ZenSlot		slot = InvalidZenSlot;
@@ -342,6 +342,15 @@ row_fetch(ZenFetch *f, bool point)
 		zen_tuple_unreadable(slot, f->tidno);
 		return FETCH_NONE;
 	}
+	return fetched;
+}
+
+/* zen_row_fetch and zen_row_read. */
+static inline Fetched
+row_fetch(ZenFetch *f, bool point)
+{
+	Fetched		fetched = row_fetch_uncounted(f, point);
+
 	if (fetched == FETCH_FOUND)
 		count_reads(f->ht, point ? ZEN_T_HITS : ZEN_T_SCANNED, 1, 0);
 	else if (fetched != FETCH_NONE)
@@ -353,6 +362,12 @@ bool
 zen_row_fetch(ZenFetch *f)
 {
 	return row_fetch(f, false) != FETCH_NONE;
+}
+
+bool
+zen_row_fetch_again(ZenFetch *f)
+{
+	return row_fetch_uncounted(f, false) != FETCH_NONE;
 }
 
 bool
@@ -446,6 +461,12 @@ void
 zen_row_count_scanned(ZenHTable *ht, uint32 hits, uint32 misses)
 {
 	count_reads(ht, ZEN_T_SCANNED, hits, misses);
+}
+
+void
+zen_row_count_point(ZenHTable *ht)
+{
+	count_reads(ht, ZEN_T_HITS, 1, 0);
 }
 
 /* Empty the buffer of a block's rows; row becomes the place of the first. */

@@ -63,6 +63,9 @@ typedef struct ZenFetch
 /* zen_row_fetch -- copy the version that the snapshot sees; false if there is none. */
 extern bool zen_row_fetch(ZenFetch *fetch);
 
+/* zen_row_fetch_again -- the same of a row that has been counted as read already. */
+extern bool zen_row_fetch_again(ZenFetch *fetch);
+
 /*
  * zen_row_read -- the same for a point read: it counts for the Met-Cache, and may bring the row there.
  *
@@ -80,6 +83,9 @@ extern bool zen_row_visible(ZenFetch *fetch);
 
 /* zen_row_count_scanned -- so many rows were found, in DRAM and in NVM: they count as scanned, as hits and misses. */
 extern void zen_row_count_scanned(ZenHTable *ht, uint32 hits, uint32 misses);
+
+/* zen_row_count_point -- a point read has found a row in DRAM. */
+extern void zen_row_count_point(ZenHTable *ht);
 
 /* Memory for the rows of a block, one after the other. */
 typedef struct ZenRowChunk

@@ -1,74 +1,14 @@
 /*
- * zenam_fetch.h -- one row, fetched by TID, in the tuple table slot of zen tables.
+ * zenam_fetch.h -- one row, fetched by TID, in a slot.
  */
 #ifndef ZENAM_FETCH_H
 #define ZENAM_FETCH_H
 
 #include "base/compat.h"
 
-#include "access/tableam.h"
-#include "executor/tuptable.h"
 #include "pgstat.h"
-#include "row/rowread.h"
+#include "table/zenam_slot.h"
 #include "utils/rel.h"
-
-typedef struct ZenTupleSlot
-{
-	HeapTupleTableSlot base;	/* tuple is &tupdata when the slot shows row */
-	ZenRow		row;
-	ZenRowBlock *block;			/* rows that a scan has fetched ahead, or NULL */
-} ZenTupleSlot;
-
-/* zenam_slot_row -- the row buffer of a slot, emptied, to be filled by zen_row_fetch. */
-extern ZenRow *zenam_slot_row(TupleTableSlot *slot);
-
-/* zenam_slot_store -- the slot now shows the row in its buffer. */
-extern void zenam_slot_store(TupleTableSlot *slot, Oid tableoid);
-
-/*
- * zenam_slot_block -- the block buffer of a slot, emptied, to be filled by zen_row_fetch_block.
- *
- * zenam_slot_find_block -- what is in the buffer, if it has this serial number; else NULL.
- *
- * zenam_slot_show -- the slot now shows a row of its block buffer.  zenam_slot_point: the same for a slot that has
- * nothing to free.
- */
-extern ZenRowBlock *zenam_slot_block(TupleTableSlot *slot);
-
-extern TupleTableSlotOps zenam_slot_ops;
-
-static inline ZenRowBlock *
-zenam_slot_find_block(TupleTableSlot *slot, uint64 serial)
-{
-	ZenRowBlock *block = slot->tts_ops == &zenam_slot_ops ? ((ZenTupleSlot *) slot)->block : NULL;
-
-	return block != NULL && block->serial == serial ? block : NULL;
-}
-
-static inline void
-zenam_slot_point(TupleTableSlot *slot, HeapTuple tuple, Oid tableoid)
-{
-	HeapTupleTableSlot *hslot = (HeapTupleTableSlot *) slot;
-
-	Assert(((ZenTupleSlot *) slot)->block != NULL && tuple->t_len >= SizeofHeapTupleHeader);
-	Assert(!TTS_SHOULDFREE(slot));
-	tuple->t_tableOid = tableoid;
-	hslot->tuple = tuple;
-	hslot->off = 0;
-	slot->tts_flags &= ~TTS_FLAG_EMPTY;
-	slot->tts_nvalid = 0;
-	slot->tts_tid = tuple->t_self;
-	slot->tts_tableOid = tableoid;
-}
-
-static inline void
-zenam_slot_show(TupleTableSlot *slot, HeapTuple tuple, Oid tableoid)
-{
-	/* the rest of clearing is done there */
-	if (unlikely(TTS_SHOULDFREE(slot)))
-		ExecClearTuple(slot);
-	zenam_slot_point(slot, tuple, tableoid);
-}
 
 /* The purpose of a read. */
 typedef enum ZenReadKind
@@ -102,6 +42,15 @@ extern bool zen_fetch(Relation rel, ZenFetch *f, TupleTableSlot *slot, ZenReadKi
  * ht is the table's, by zen_rel_htable().
  */
 extern bool zen_fetch_hinted(Relation rel, ZenHTable *ht, uint64 tidno, Snapshot snapshot, TupleTableSlot *slot);
+
+/*
+ * zen_fetch_show_parts -- from now on the slot of an index scan may show only the first columns of a row, and fetch it
+ * when others are asked for (README, "Scans that read columns").
+ *
+ * So the scan, its snapshot and the lock on the table stay as long as the slot shows a row, and the slot is the same
+ * for all rows.  Call it as often as you like.
+ */
+extern void zen_fetch_show_parts(IndexScanDesc scan);
 
 /* ERROR if the session decodes changes: zen does not keep the versions of a snapshot of the past. */
 extern void zen_refuse_while_decoding(Relation rel);

@@ -20,6 +20,7 @@
 #include "recovery/gate.h"
 #include "row/rowread.h"
 #include "table/bulkinsert.h"
+#include "table/scancolumns.h"
 #include "table/zenam_callbacks.h"
 #include "table/zenam_fetch.h"
 #include "table/zenam_rel.h"
@@ -43,6 +44,7 @@ typedef struct ZenScan
 								 * scan shows next, one after the other, going
 								 * forward */
 	ParallelBlockTableScanWorkerData *worker;	/* parallel scan, or NULL */
+	ZenScanColumns columns;		/* of zen_scan_next_part() */
 
 	/* TID-range scan */
 	ItemPointerData mintid;
@@ -123,6 +125,7 @@ init_scan(ZenScan *scan)
 	scan->started = false;
 	scan->rows = 0;
 	scan->in_order = 0;
+	scan->columns.serial = 0;
 	scan->candidates = 0;
 	scan->nvisited = 0;
 	ItemPointerSet(&scan->mintid, 0, 1);
@@ -208,6 +211,7 @@ scan_next_block(ZenScan *scan, bool forward)
 	CHECK_FOR_INTERRUPTS();
 	scan->rows = 0;
 	scan->in_order = 0;
+	scan->columns.serial = 0;
 	if (scan->worker != NULL)
 	{
 		ParallelBlockTableScanDesc shared = (ParallelBlockTableScanDesc) scan->base.rs_parallel;
@@ -400,6 +404,7 @@ rows_in_order(const ZenScan *scan, ScanDirection direction, TupleTableSlot *slot
 static pg_noinline bool
 scan_next_match(ZenScan *scan, bool forward, TupleTableSlot *slot)
 {
+	scan->columns.serial = 0;
 	if (scan->worker == NULL || !scan->started || scan->block != InvalidBlockNumber)
 	{
 		while (scan_next_row(scan, forward, slot))
@@ -428,6 +433,81 @@ zenam_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableS
 	scan->offset = pg_rightmost_one_pos64(scan->in_order);
 	scan->in_order &= scan->in_order - 1;
 	zenam_slot_point(slot, &rows->tuples[scan->offset], RelationGetRelid(sscan->rs_rd));
+	return true;
+}
+
+/* Does the scan, which goes forward, stand behind the last row of a block? */
+static bool
+at_end_of_block(ZenScan *scan, TupleTableSlot *slot)
+{
+	ZenSlotColumns *columns = zen_scancolumns_find(&scan->columns, slot);
+	ZenRowBlock *rows = scan->rows != 0 ? zenam_slot_find_block(slot, scan->rows) : NULL;
+
+	if (!scan->started || (scan->worker != NULL && scan->block == InvalidBlockNumber))
+		return false;
+	if (columns != NULL)
+		return columns->left == 0;
+	return tids_ahead(scan, true) == 0 || (rows != NULL && ((rows->found | rows->apart) & tids_ahead(scan, true)) == 0);
+}
+
+/* Go on to the next block whose columns can be read, and that has a row; false at the end, or *copy: copy the block. */
+static bool
+read_next_block(ZenScan *scan, TupleTableSlot *slot, bool *copy)
+{
+	ZenFetch	block = {.ht = scan->ht,.snapshot = scan->base.rs_snapshot};
+
+	do
+	{
+		*copy = false;
+		if (!scan_next_block(scan, true))
+		{
+			scan->offset = ZEN_TIDS_PER_BLOCK;
+			return false;
+		}
+		*copy = true;
+		block.tidno = (uint64) scan->block * ZEN_TIDS_PER_BLOCK;
+		if (!may_fetch_ahead(scan) ||
+			!zen_scancolumns_read(&scan->columns, &block, RelationGetRelid(scan->base.rs_rd), slot))
+			return false;
+	} while (((ZenTupleSlot *) slot)->columns->left == 0);
+	return true;
+}
+
+/* zen_scan_next_part() in all other cases. */
+static pg_noinline bool
+next_part(ZenScan *scan, TupleTableSlot *slot)
+{
+	bool		copy;
+
+	zen_scancolumns_note(&scan->columns, slot);
+	if (at_end_of_block(scan, slot) && zen_scancolumns_try(&scan->columns, slot))
+	{
+		if (read_next_block(scan, slot, &copy))
+			return zen_scan_next_part(&scan->base, slot);
+		if (!copy)
+		{
+			ExecClearTuple(slot);
+			return false;
+		}
+	}
+	return zenam_scan_getnextslot(&scan->base, ForwardScanDirection, slot);
+}
+
+bool
+zen_scan_next_part(TableScanDesc sscan, TupleTableSlot *slot)
+{
+	ZenScan    *scan = (ZenScan *) sscan;
+	ZenSlotColumns *columns = zen_scancolumns_find(&scan->columns, slot);
+
+	Assert(slot->tts_ops == &zenam_slot_ops);
+	if (columns == NULL && scan->in_order != 0 && scan->columns.way != ZEN_SCAN_LEARN)
+		return zenam_scan_getnextslot(sscan, ForwardScanDirection, slot);
+	if (columns == NULL || columns->left == 0)
+		return next_part(scan, slot);
+	pgstat_count_heap_getnext(sscan->rs_rd);
+	scan->offset = pg_rightmost_one_pos64(columns->left);
+	columns->left &= columns->left - 1;
+	zenam_slot_show_part(slot, columns, scan->offset);
 	return true;
 }
 

@@ -20,6 +20,14 @@ extern TableScanDesc zen_scan_begin_raw(Relation rel, Snapshot snapshot, BlockNu
 /* Go on to the next block, forward, of a serial or parallel scan, before its first TID; false at the end. */
 extern bool zen_scan_next_block(TableScanDesc scan, BlockNumber *block);
 
+/*
+ * zen_scan_next_part -- go on to the next row of a sequential scan, forward, as table_scan_getnextslot() does.
+ *
+ * The slot may show only the first columns of the row, and fetch it when others are asked for (README, "Scans that read
+ * columns").  So the scan, its snapshot and the lock on the table stay as long as the slot shows the row.
+ */
+extern bool zen_scan_next_part(TableScanDesc scan, TupleTableSlot *slot);
+
 /* What a scan has to show of a block. */
 typedef struct ZenScanRows
 {
