@@ -145,6 +145,7 @@ OBJS = $(addprefix src/base/, \
 		standbystate.o \
 		standbycollect.o \
 		standbyrows.o \
+		standbykeep.o \
 		standbyscan.o) \
 	$(addprefix src/stream/, \
 		streamxids.o \
@@ -166,6 +167,7 @@ OBJS = $(addprefix src/base/, \
 		savedmap.o \
 		runmap.o \
 		runload.o \
+		keptmap.o \
 		passes.o \
 		syncer.o \
 		recovery.o \
