@@ -1,9 +1,9 @@
 # A hot standby that reads zen tables (zen.standby_reads) is promoted, and keeps its maps (S17).
 #
-# The primary is at work: a load that changes twins of zen and heap, prepared transactions, one that has spilled rows and
-# has not ended, one that has rolled back in part.  The promoted server is compared by its twins, verified, killed and
-# started again, which reads the whole pool, and stopped and started.  Another standby follows it to its new timeline,
-# and is the one that is promoted next.
+# The primary is at work: a load that changes twins of zen and heap, prepared transactions, one that has spilled rows
+# and has not ended, one that has rolled back in part.  The promoted server is compared by its twins, verified, killed
+# and started again, which reads the whole pool, and stopped and started.  A standby that has followed it goes on with it
+# to its new timeline, and is the one that is promoted next.
 #
 # ROUNDS=n promotions (default 3), LOAD_S=n seconds of load before each (default 4).
 
@@ -47,13 +47,14 @@ test_killed_at_once($_) for 0, 0.05, 0.2;
 deleted(follower("save_map_$_"), $_) for qw(on off);
 done_testing();
 
-# follower -- a new standby of the primary.
+# follower -- a new standby of the primary, or of a standby of that.
 sub follower
 {
-	my ($name) = @_;
+	my ($name, $upstream) = @_;
 	$primary->backup($name);
 	my $node = copy_of($primary, $name, $name, has_streaming => 1);
 	set_conf($node, "hot_standby_feedback = off\nmax_standby_streaming_delay = -1");
+	set_conf($node, "primary_conninfo = '" . $upstream->connstr . " application_name=$name'") if $upstream;
 	$node->start;
 	caught_up($node);
 	my $db = connect_db($node);
@@ -65,8 +66,11 @@ sub follower
 sub caught_up
 {
 	my ($node) = @_;
+	my $lsn = value($dbh, 'SELECT pg_current_wal_insert_lsn()');
 	value($dbh, 'SELECT pg_current_wal_lsn()');    # flushes
-	$primary->wait_for_catchup($node, 'replay', $primary->lsn('insert'));
+	my $there = connect_db($node);
+	wait_for('replay', sub { value($there, "SELECT pg_last_wal_replay_lsn() >= '$lsn'") });
+	$there->disconnect;
 	return;
 }
 
@@ -110,7 +114,8 @@ sub balances { return value($_[0], 'SELECT sum(balance) FROM zen_account WHERE i
 sub test_round
 {
 	my ($round) = @_;
-	my $other = follower("standby$round");
+	# it has never more of the log than the one that is promoted
+	my $other = follower("standby$round", $standby);
 	my $heap = connect_db($standby);
 	my @open = at_work();
 	my $load = start_load($primary, $load_s + 20);
@@ -136,7 +141,7 @@ sub test_round
 	change_all($dbh);
 	are_twins($dbh, '... and what changes then');
 	($primary, $standby) = ($standby, $other);
-	follow($standby);
+	follow($standby, $round % 2 == 0);
 	test_crash($name);
 	return;
 }
@@ -171,16 +176,15 @@ sub change_all
 	return;
 }
 
-# follow -- a standby of the primary that was follows the promoted server, to its timeline.
+# follow -- a standby of the promoted server goes on with it, on its timeline, also when it was stopped meanwhile.
 sub follow
 {
-	my ($node) = @_;
-	$node->stop;
-	set_conf($node, "primary_conninfo = '" . $primary->connstr . ' application_name=' . $node->name . "'");
-	$node->start;
+	my ($node, $restarts) = @_;
+	$node->restart if $restarts;
 	caught_up($node);
 	my $db = connect_db($node);
-	are_twins($db, '... another standby follows');
+	are_twins($db, '... another standby follows' . ($restarts ? ', which was restarted' : ''));
+	is_sound($db, '...');
 	$db->disconnect;
 	return;
 }

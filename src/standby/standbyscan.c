@@ -121,8 +121,8 @@ place_newest(ZenHTable *ht, ZenSlot slot, ZenTupleHeader h)
 }
 
 /*
- * A slot of no row.  If it was scrubbed, or never used, nothing is in it.  Else a promotion looks at it: a version of no
- * table, or one that a crash of the primary has cut short.
+ * A slot of no row.  If it was scrubbed, or never used, nothing is in it.  Else a promotion looks at it: a version of
+ * no table, or one that a crash of the primary has cut short.
  */
 static void
 doubt_rest(ZenSlot slot, ZenTupleHeader h)

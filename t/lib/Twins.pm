@@ -44,11 +44,28 @@ sub twins
 	return 'SELECT ' . join ', ', map { '(' . rows_of("heap_$_") . ' = ' . rows_of("zen_$_") . ')::int' } TWINS;
 }
 
+# are_twins -- one test: all pairs are equal.
 sub are_twins
 {
 	my ($db, $name) = @_;
 	my $result = run_sql($db, twins());
-	return is_deeply($result->{state} || $result->{rows}[0], [ map { 1 } TWINS ], $name);
+	return is_deeply($result->{state} || $result->{rows}[0], [ map { 1 } TWINS ], $name) || tell_differences($db);
+}
+
+# A few rows that one twin has and the other has not.
+sub tell_differences
+{
+	my ($db) = @_;
+	for my $twin (TWINS)
+	{
+		for my $order ([ 'heap', 'zen' ], [ 'zen', 'heap' ])
+		{
+			my ($has, $lacks) = map { "SELECT t.* FROM ${_}_$twin t" } @$order;
+			my $rows = run_sql($db, "$has EXCEPT ALL $lacks LIMIT 5")->{rows} // [];
+			diag(join ' ', "$order->[0] only, $twin:", map { substr($_ // 'null', 0, 60) } @$_) for @$rows;
+		}
+	}
+	return;
 }
 
 # both -- a statement for each of the twins, whose tables are written as AM_name.
