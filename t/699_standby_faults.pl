@@ -223,7 +223,7 @@ sub promoted_with_losers
 {
 	my ($node) = @_;
 	my $open = connect_db($primary);
-	run_all($open, 'BEGIN', both(q{UPDATE AM_p SET v = -1, w = repeat('l', 60) WHERE id <= 3000}));
+	run_all($open, 'BEGIN', both(q{UPDATE AM_p SET v = -1, w = repeat('l', 50) WHERE id <= 3000}));
 	followed($node);
 	my $promoted = promoted($node);
 	run_all($open, 'ROLLBACK');
@@ -241,7 +241,7 @@ sub promoted_before_scrub
 	$node->restart;
 	my $there = connect_db($node);
 	value($there, 'SELECT count(*) FROM zen_p');
-	run_all($dbh, both(q{UPDATE AM_p SET v = -1, w = repeat('l', 60) WHERE id <= 3000}), 'ROLLBACK',
+	run_all($dbh, both(q{UPDATE AM_p SET v = -1, w = repeat('l', 50) WHERE id <= 3000}), 'ROLLBACK',
 		'INSERT INTO heap_t VALUES (-1)', 'DELETE FROM heap_t WHERE id = -1');
 	wait_for('the end of replay', sub { value($there, 'SELECT pg_get_wal_replay_pause_state()') eq 'paused' });
 	wait_for('versions to go', sub { value($there, 'SELECT versions_pending FROM zen_stat_standby') == 0 });
@@ -283,15 +283,25 @@ sub followed
 	return;
 }
 
+# Prepared transactions keep their regions, so each takes another one.
+sub commit_in_regions
+{
+	my ($db) = @_;
+	run_all($db, 'BEGIN', both("UPDATE AM_t SET v = v + 1 WHERE id = $_"), "PREPARE TRANSACTION 'p$_'") for 1 .. 8;
+	run_all($db, map { "COMMIT PREPARED 'p$_'" } 1 .. 8);
+	return;
+}
+
 # kept_wrong -- does the fault show when the promoted server has committed something, was killed and started again?
 sub kept_wrong
 {
 	my ($fault, $promote) = @_;
 	my $name = "kept_${fault}_" . ++$nkept;
-	# pages of its own, and in the end a transaction that is decided by LP
+	# pages of its own, with room among the rows, and in the end a transaction that is decided by LP
 	run_all($dbh, map { ("DROP TABLE IF EXISTS ${_}_p",
 			"CREATE TABLE ${_}_p (id int PRIMARY KEY, v int, w text) USING $_",
-			"INSERT INTO ${_}_p SELECT g, 1, repeat('p', 50) FROM generate_series(1, 6000) g") } qw(heap zen));
+			"INSERT INTO ${_}_p SELECT g, 1, repeat('p', 50) FROM generate_series(1, 6000) g",
+			"UPDATE ${_}_p SET w = w || 'q' WHERE id % 2 = 0", "VACUUM ${_}_p") } qw(heap zen));
 	run_all($dbh, 'INSERT INTO zen_p VALUES (10000, 1)');
 	$primary->backup($name);
 	run_all($dbh, 'INSERT INTO heap_p VALUES (10000, 1)');
@@ -302,7 +312,7 @@ sub kept_wrong
 	my $log = log_since($node, 0);
 	like($log, qr/keeps the maps of the standby/, "$name: the maps are kept");
 	my $seen = scalar(run_sql($promoted, q{SELECT 1 FROM zen_verify('zen_p') LIMIT 1})->{rows}->@*);
-	run_all($promoted, both('UPDATE AM_t SET v = v + 1'));
+	commit_in_regions($promoted);
 	inject_fault($node, $promoted, 'none');
 	$promoted->disconnect;
 	crash($node);

@@ -2,8 +2,8 @@
 #
 # The primary is at work: a load that changes twins of zen and heap, prepared transactions, one that has spilled rows
 # and has not ended, one that has rolled back in part.  The promoted server is compared by its twins, verified, killed
-# and started again, which reads the whole pool, and stopped and started.  A standby that has followed it goes on with it
-# to its new timeline, and is the one that is promoted next.
+# and started again, which reads the whole pool, and stopped and started.  A standby that has followed it goes on with
+# it to its new timeline, and is the one that is promoted next.
 #
 # ROUNDS=n promotions (default 3), LOAD_S=n seconds of load before each (default 4).
 
@@ -27,7 +27,9 @@ my $load_s = $ENV{LOAD_S} || 4;
 skip_unless_zen();
 choose_seed();
 
-my $primary = copy_primary('primary', pool_size => '256MB', dram_size => '128MB', conf => <<'END');
+my $primary = copy_primary('primary', pool_size => '64MB', dram_size => '96MB', conf => <<'END');
+zen.pool_max_size = 256MB
+zen.pool_grow_by = 32MB
 max_wal_senders = 10
 max_prepared_transactions = 20
 zen.standby_reads = on
@@ -43,16 +45,17 @@ my $standby = follower('standby0');
 
 test_round($_) for 1 .. $rounds;
 test_restarted();
+$primary->backup('last');
 test_killed_at_once($_) for 0, 0.05, 0.2;
-deleted(follower("save_map_$_"), $_) for qw(on off);
+deleted(follower("save_map_$_", undef, 'last'), $_) for qw(on off);
 done_testing();
 
-# follower -- a new standby of the primary, or of a standby of that.
+# follower -- a new standby of the primary, or of a standby of that; from a new base backup, or from one.
 sub follower
 {
-	my ($name, $upstream) = @_;
-	$primary->backup($name);
-	my $node = copy_of($primary, $name, $name, has_streaming => 1);
+	my ($name, $upstream, $backup) = @_;
+	$primary->backup($name) if !$backup;
+	my $node = copy_of($primary, $name, $backup // $name, has_streaming => 1);
 	set_conf($node, "hot_standby_feedback = off\nmax_standby_streaming_delay = -1");
 	set_conf($node, "primary_conninfo = '" . $upstream->connstr . " application_name=$name'") if $upstream;
 	$node->start;
@@ -84,15 +87,18 @@ sub at_work
 {
 	$nprepared++;
 	my @open = map { connect_db($primary) } 1 .. 3;
-	run_all($open[0], 'BEGIN', both(q{INSERT INTO AM_item SELECT g, g, repeat('s', 300) FROM generate_series(1, 3000) g},
+	run_all($open[0], 'BEGIN', both(
+			q{INSERT INTO AM_item SELECT g, g, repeat('s', 300) FROM generate_series(1, 3000) g},
 			q{UPDATE AM_account SET balance = balance + 7 WHERE id BETWEEN 15000 AND 18000}));
-	run_all($open[1], 'BEGIN', both(q{UPDATE AM_account SET filler = repeat('t', 300) WHERE id BETWEEN 20000 AND 22000}),
+	run_all($open[1], 'BEGIN',
+		both(q{UPDATE AM_account SET filler = repeat('t', 300) WHERE id BETWEEN 20000 AND 22000}),
 		'SAVEPOINT s', both(q{DELETE FROM AM_account WHERE id BETWEEN 23000 AND 25000}), 'ROLLBACK TO s',
 		both('DELETE FROM AM_item WHERE id BETWEEN 11000 AND 12000'));
 	for my $gid ('kept', 'undone')
 	{
 		my ($from, $deleted) = (prepared_rows($gid), deleted_row($gid));
-		run_all($open[2], 'BEGIN', both("UPDATE AM_account SET balance = balance + 1 WHERE id BETWEEN $from AND $from + 500",
+		run_all($open[2], 'BEGIN', both(
+				"UPDATE AM_account SET balance = balance + 1 WHERE id BETWEEN $from AND $from + 500",
 				"DELETE FROM AM_account WHERE id BETWEEN $deleted AND $deleted + 20",
 				"INSERT INTO AM_item SELECT $from + g, g, 'prepared' FROM generate_series(1, 400) g",
 				"SELECT count(*) FROM (SELECT 1 FROM AM_account WHERE id = 14000 + $from / 1000 FOR UPDATE) s"),
@@ -169,7 +175,8 @@ sub end_prepared
 sub change_all
 {
 	my ($db) = @_;
-	run_all($db, both('DELETE FROM AM_item WHERE id % 3 = 0', 'UPDATE AM_account SET balance = balance + 1 WHERE id > 1000',
+	run_all($db, both('DELETE FROM AM_item WHERE id % 3 = 0',
+			'UPDATE AM_account SET balance = balance + 1 WHERE id > 1000',
 			"INSERT INTO AM_item SELECT 50000 + g, g, 'new' FROM generate_series(1, 5000) g"));
 	run_all($db, both('VACUUM AM_item', 'VACUUM AM_account',
 			"INSERT INTO AM_item SELECT 60000 + g, g, 'again' FROM generate_series(1, 5000) g"));
@@ -247,7 +254,7 @@ sub test_restarted
 sub test_killed_at_once
 {
 	my ($delay) = @_;
-	my $node = follower("killed$delay" =~ s/\.//r);
+	my $node = follower("killed$delay" =~ s/\.//r, undef, 'last');
 	my @open = at_work();
 	caught_up($node);
 	$node->promote;
