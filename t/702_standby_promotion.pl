@@ -5,7 +5,7 @@
 # and started again, which reads the whole pool, and stopped and started.  A standby that has followed it goes on with
 # it to its new timeline, and is the one that is promoted next.
 #
-# ROUNDS=n promotions (default 3), LOAD_S=n seconds of load before each (default 4).
+# ROUNDS=n promotions (default 2), LOAD_S=n seconds of load before each (default 4).
 
 use strict;
 use warnings;
@@ -21,7 +21,7 @@ use Time::HiRes qw(sleep);
 use Twins;
 use ZenTest;
 
-my $rounds = $ENV{ROUNDS} || 3;
+my $rounds = $ENV{ROUNDS} || 2;
 my $load_s = $ENV{LOAD_S} || 4;
 
 skip_unless_zen();
