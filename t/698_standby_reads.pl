@@ -49,6 +49,7 @@ my $on_standby = connect_db($standby);
 test_access();
 test_plans();
 test_transactions();
+test_scan();
 test_tables();
 test_snapshots();
 test_hot_row();
@@ -155,6 +156,38 @@ sub test_transactions
 }
 
 # A snapshot from before a table was rewritten or truncated.
+# Sessions that change the same rows, each in a region of its own.  No checkpoint tells of what has ended when the maps
+# are made.  A transaction that had changed heap, too, would tell of its end (COVERED).
+sub test_scan
+{
+	my @session = map { connect_db($primary) } 0 .. 2;
+	for my $s (0 .. 2)
+	{
+		run_all($session[$s], 'BEGIN', both("UPDATE AM_account SET balance = balance WHERE id = 100 + $s"),
+			"PREPARE TRANSACTION 'session$s'");
+	}
+	run_all($session[$_], "COMMIT PREPARED 'session$_'") for 0 .. 2;
+	for my $order ([ 0, 1, 2 ], [ 2, 1, 0 ], [ 0, 1, 0, 2 ], [ 0, 2, 0, 1, 2 ])
+	{
+		for my $at (0 .. $#$order)
+		{
+			my $from = 100 + 10 * $at;
+			run_all($session[ $order->[$at] ], map { (
+					'BEGIN', "UPDATE ${_}_account SET balance = balance + $at WHERE id BETWEEN $from AND 200",
+					"DELETE FROM ${_}_item WHERE id BETWEEN $from AND $from + 4",
+					"INSERT INTO ${_}_item SELECT g, $at, 'scan' FROM generate_series($from + 5, $from + 14) g",
+					'COMMIT') } qw(heap zen));
+		}
+		caught_up();
+		$on_standby->disconnect;
+		$standby->restart;
+		$on_standby = connect_db($standby);
+		are_twins($on_standby, "a restart behind changes by sessions @$order");
+	}
+	$_->disconnect for @session;
+	return;
+}
+
 sub test_rewritten
 {
 	for my $how ('VACUUM FULL zen_note', 'CLUSTER zen_note USING zen_note_pkey', 'TRUNCATE zen_item')

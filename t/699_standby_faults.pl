@@ -38,7 +38,8 @@ my %seen_by = (
 	s2_not_unlinked => \&seen_undone,
 	s8_cut_early => \&seen_by_held,
 	s8_cut_held => \&seen_by_held,
-	s14_old_snapshots => \&seen_by_old);
+	s14_old_snapshots => \&seen_by_old,
+	s18_ended_on_top => \&seen_superseded);
 for my $fault (sort keys %seen_by)
 {
 	# without the fault nothing is seen; each time from new maps
@@ -107,6 +108,18 @@ sub seen_by_none
 	run_all($dbh, both('UPDATE AM_t SET v = v + 1', 'DELETE FROM AM_t WHERE id = 3',
 			'INSERT INTO AM_t VALUES (3, 1, NULL)'));
 	caught_up();
+	return differ();
+}
+
+# The last transaction of a region is superseded by one of another region, and no checkpoint tells of its end.
+sub seen_superseded
+{
+	my @session = map { connect_db($primary) } 1 .. 2;
+	run_all($session[0], 'BEGIN', both('UPDATE AM_t SET v = v + 1 WHERE id = 400'), q{PREPARE TRANSACTION 'p'});
+	run_all($session[1], both('UPDATE AM_t SET v = v + 1 WHERE id < 50'));
+	run_all($session[0], q{COMMIT PREPARED 'p'},
+		both('UPDATE AM_t SET v = v + 1 WHERE id < 50', 'UPDATE AM_t SET v = v + 1 WHERE id = 400'));
+	again();
 	return differ();
 }
 

@@ -147,6 +147,7 @@
 	X(S17_ABORTED_FORGOTTEN, "s17_aborted_forgotten") \
 	X(S17_TOMBSTONES_FORGOTTEN, "s17_tombstones_forgotten") \
 	X(S17_UNPROVEN, "s17_unproven") \
+	X(S18_ENDED_ON_TOP, "s18_ended_on_top") \
 	X(POOL_PAUSE_CONDEMNED, "pool_pause_condemned") \
 	X(RESTAMP_SLOWLY, "restamp_slowly") \
 	X(COPY_STORED_SLOWLY, "copy_stored_slowly") \

@@ -3,9 +3,9 @@
  *
  * The scan holds the lock, so redo of zen's records stands, and the pool is as one of them has left it.  Like
  * recovery's (recovery/passes.c) it first finds what each region has committed.  Then the newest committed version of
- * each row enters the map.  Versions of the transaction that a region's descriptor names are pushed on top, under its
- * xid: it may have committed or not, as PostgreSQL's snapshots say.  All others were spilled by transactions that
- * redo will name when it tells of their end (zen_standby_decides), or are of some that never commit.
+ * each row enters the map.  If the transaction that a region's descriptor names has not ended yet, its versions are
+ * pushed on top, under its xid: PostgreSQL's snapshots will say who sees them.  All others were spilled by transactions
+ * that redo will name when it tells of their end (zen_standby_decides), or are of some that never commit.
  *
  * Nothing is stored in the pool (S16).
  */
@@ -26,6 +26,7 @@
 #include "nvm/region.h"
 #include "nvm/tuple.h"
 #include "portability/instr_time.h"
+#include "standby/standbycollect.h"
 #include "standby/standbyrows.h"
 #include "standby/standbystate.h"
 #include "utils/snapmgr.h"
@@ -43,16 +44,31 @@ static Fate fates[ZEN_MAX_REGIONS];
 static uint64 rows_found;
 static const char *why_no_maps; /* the maps cannot be made; NULL: DRAM is full */
 
+/* Does every snapshot from this one on see the transaction's versions?  pg_xact may say so before, and says less. */
+static bool
+is_seen_by(Snapshot s, uint64 full_xid)
+{
+	return !XidInMVCCSnapshot(XidFromFullTransactionId(FullTransactionIdFromU64(full_xid)), s) &&
+		zen_standby_committed(full_xid);
+}
+
+/* S18: a transaction in doubt that has committed is not newer than others.  They may have superseded its versions. */
 static void
-read_fates(void)
+read_fates(Snapshot s)
 {
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
 	{
 		Fate	   *fate = &fates[r];
 
 		fate->committed = zen_region_replayed(r);
-		if (!zen_region_doubt_written(r) || zen_region_doubt_read(r, &fate->xid, &fate->doubt) == ZEN_DOUBT_NONE)
+		if (!zen_region_doubt_written(r) || zen_region_doubt_read(r, &fate->xid, &fate->doubt) == ZEN_DOUBT_NONE ||
+			fate->doubt <= fate->committed)
 			fate->doubt = 0;
+		else if (is_seen_by(s, fate->xid) && !ZEN_FAULT(S18_ENDED_ON_TOP))
+		{
+			fate->committed = fate->doubt;
+			fate->doubt = 0;
+		}
 	}
 }
 
@@ -202,7 +218,6 @@ scan_pool(void)
 	why_no_maps = NULL;
 	if (!list_read_tables())
 		return false;
-	read_fates();
 	if (!for_pages(scan_commits) || !for_pages(scan_committed))
 		return false;
 	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
@@ -212,7 +227,10 @@ scan_pool(void)
 
 /* ---------- the whole ---------- */
 
-/* S14: all that the scan takes for committed has left PostgreSQL's list of running transactions by now. */
+/*
+ * S14: all that the scan takes for committed has left PostgreSQL's list of running transactions by now.  Redo of zen's
+ * records stands, so what the regions say holds until the scan ends.
+ */
 static void
 note_snapshot(void)
 {
@@ -222,6 +240,7 @@ note_snapshot(void)
 	snapshot = GetLatestSnapshot();
 	zen_standby->since_xmax = snapshot->xmax;
 	zen_standby->since_count = snapshot->subxcnt;
+	read_fates(snapshot);
 	CommitTransactionCommand();
 }
 
