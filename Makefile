@@ -117,7 +117,8 @@ OBJS = $(addprefix src/base/, \
 		touched.o \
 		page.o \
 		grow.o \
-		slotalloc.o) \
+		slotalloc.o \
+		slotread.o) \
 	$(addprefix src/cache/, \
 		sketch.o \
 		keycache.o \
@@ -134,6 +135,7 @@ OBJS = $(addprefix src/base/, \
 		rowmake.o \
 		rowahead.o \
 		rowread.o \
+		rowlook.o \
 		rowjudge.o \
 		rowchange.o) \
 	$(addprefix src/gc/, \
@@ -186,12 +188,14 @@ OBJS = $(addprefix src/base/, \
 		zenam_stream.o \
 		indexahead.o \
 		zenam_fetch.o \
-		zenam_scan.o \
 		standbytoast.o \
 		zenam_change.o \
 		zenam_toast.o \
+		bulkinsert.o \
+		zenam_scan.o \
 		zenam_dml.o \
 		zenam_ddl.o \
+		zenam_rewrite.o \
 		zenam_vacuum.o \
 		zenam_build.o \
 		zenam_handler.o) \
@@ -217,6 +221,7 @@ OBJS = $(addprefix src/base/, \
 		plannode.o \
 		keyjoin.o \
 		batchagg.o \
+		batchcolumn.o \
 		batchnode.o \
 		indexonly.o \
 		pointmemory.o \

@@ -101,6 +101,39 @@ CLUSTER e USING e_pkey;
 CLUSTER e;
 SELECT count(*) FROM e;
 
+-- VACUUM FULL: rows as they were written, with dropped and with missing columns, long values, writers, and their order;
+-- beside heap
+CREATE FUNCTION contents(t regclass, OUT n bigint, OUT hash text) LANGUAGE plpgsql AS $$
+BEGIN
+  EXECUTE format('SELECT count(*), md5(string_agg(x::text, chr(10) ORDER BY x.id)) FROM %s x', t) INTO n, hash;
+END $$;
+CREATE TABLE fz (id int PRIMARY KEY, gone int, v text) WITH (autovacuum_enabled = off);
+CREATE TABLE fh (id int PRIMARY KEY, gone int, v text) USING heap WITH (autovacuum_enabled = off);
+CREATE FUNCTION on_each(q text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  EXECUTE format(q, 'fz'); EXECUTE format(q, 'fh');
+END $$;
+SELECT on_each($$INSERT INTO %s SELECT g, g, 'v' || g FROM generate_series(1, 10000) g$$);
+SELECT on_each($$ALTER TABLE %s DROP COLUMN gone$$);
+VACUUM FULL fz;
+VACUUM FULL fh;
+SELECT contents('fz') = contents('fh') AS same, (contents('fz')).n;
+SELECT on_each($$ALTER TABLE %s ADD COLUMN missing int DEFAULT 7$$);
+SELECT on_each($$INSERT INTO %s SELECT g, repeat(md5(g::text), 200), g FROM generate_series(10001, 10050) g$$);
+SELECT on_each($$DELETE FROM %s WHERE id %% 100 = 0$$);
+SELECT on_each($$UPDATE %s SET v = v || 'u' WHERE id %% 7 = 0$$);
+CREATE TABLE writers AS SELECT id, xmin AS x FROM fz;
+VACUUM FULL fz;
+VACUUM FULL fh;
+SELECT contents('fz') = contents('fh') AS same, (contents('fz')).n;
+SELECT count(*), count(*) FILTER (WHERE fz.xmin = x) AS kept FROM fz JOIN writers USING (id);
+SELECT count(*) FILTER (WHERE id < before) AS out_of_order FROM (SELECT id, lag(id) OVER () AS before FROM fz) o;
+SELECT on_each($$ALTER TABLE %s ALTER v SET STORAGE plain, ADD COLUMN last int$$);
+VACUUM FULL fz;
+VACUUM FULL fh;
+SELECT contents('fz') = contents('fh') AS same, (contents('fz')).n;
+SELECT count(*) FROM zen_verify('fz');
+
 RESET search_path;
 SET client_min_messages = warning;
 DROP SCHEMA clu CASCADE;

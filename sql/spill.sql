@@ -193,6 +193,41 @@ SELECT (dram_used_bytes - :b_dram_used_bytes - 2 * 65536) / 500000.0 < 24 AS bou
 ROLLBACK;
 SELECT count(*), sum(v) FROM many;
 
+-- rows that are only in NVM: their deletes spill by less, those of rows in DRAM do not
+VACUUM many;
+RESET zen.spill_threshold;
+SELECT rows_spilled AS b_rows_spilled FROM zen_stat \gset
+BEGIN;
+DELETE FROM many WHERE id <= 10000;
+SELECT rows_spilled - :b_rows_spilled BETWEEN 5000 AND 10000 AS spilled FROM zen_stat;
+SELECT count(*), sum(v) FROM many WHERE id <= 20000;
+SAVEPOINT a;
+DELETE FROM many WHERE id <= 20000;
+SELECT count(*), sum(v) FROM many WHERE id <= 20000;
+ROLLBACK TO a;
+INSERT INTO many SELECT g, 5 FROM generate_series(1, 10) g;
+SELECT count(*), sum(v) FROM many WHERE id <= 20000;
+ROLLBACK;
+SELECT count(*), sum(v) FROM many;
+BEGIN;
+UPDATE many SET v = 3 WHERE id BETWEEN 100001 AND 103000;
+SELECT rows_spilled AS b_rows_spilled FROM zen_stat \gset
+DELETE FROM many WHERE id BETWEEN 100001 AND 103000;
+SELECT rows_spilled - :b_rows_spilled AS spilled FROM zen_stat;
+SELECT count(*), sum(v) FROM many;
+COMMIT;
+BEGIN;
+SELECT count(*) FROM (SELECT FROM many WHERE id <= 5000 FOR UPDATE) locked;
+DELETE FROM many WHERE id <= 10000;
+SELECT count(*) FROM many WHERE id <= 20000;
+PREPARE TRANSACTION 'spill_b';
+SELECT count(*) FROM many;
+COMMIT PREPARED 'spill_b';
+VACUUM many;
+SELECT count(*) FROM many;
+INSERT INTO many SELECT g, 5 FROM generate_series(1, 10) g;
+SELECT count(*), sum(v) FROM many;
+
 -- nothing is left over, or lost
 CREATE FUNCTION findings() RETURNS bigint LANGUAGE sql AS $$
   SELECT (SELECT count(*) FROM zen_verify_pool()) + (SELECT sum((SELECT count(*) FROM zen_verify(c.oid)))

@@ -128,6 +128,34 @@ BEGIN;
 VACUUM r;
 ROLLBACK;
 
+-- a part of the map that was full, and has changed since, is looked at again
+CREATE TABLE full_leaves (id int PRIMARY KEY, v int);
+INSERT INTO full_leaves SELECT g, 0 FROM generate_series(1, 4096) g;
+CREATE FUNCTION vacuumed_rows() RETURNS float4 LANGUAGE sql AS
+  $$ SELECT reltuples FROM pg_class WHERE oid = 'vac.full_leaves'::regclass $$;
+VACUUM full_leaves;
+VACUUM full_leaves;
+SELECT vacuumed_rows();
+DELETE FROM full_leaves WHERE id % 1024 = 7;
+VACUUM full_leaves;
+SELECT vacuumed_rows();
+INSERT INTO full_leaves SELECT g, 1 FROM generate_series(5001, 5004) g;
+UPDATE full_leaves SET v = 2 WHERE id % 512 = 1;
+VACUUM full_leaves;
+VACUUM full_leaves;
+SELECT vacuumed_rows();
+UPDATE full_leaves SET id = -id WHERE id % 700 = 9;
+BEGIN;
+DELETE FROM full_leaves;
+ROLLBACK;
+VACUUM full_leaves;
+SELECT vacuumed_rows();
+DELETE FROM full_leaves WHERE id % 2 = 0;
+VACUUM full_leaves;
+SELECT vacuumed_rows();
+SELECT count(*), sum(id), sum(v) FROM full_leaves;
+SELECT bt_index_check('full_leaves_pkey', true);
+
 -- empty tables, tables without indexes, without columns, zero rows left
 CREATE TABLE e (id int);
 VACUUM e;

@@ -222,6 +222,8 @@ sub test_little_memory
 			$handle->pg_result;
 			like($handle->state, qr/^(53200|55000)$/, "memory, $workers workers: an error");
 		}
+		# a process that helps may have its error before the leader gives up
+		wait_for('recovery to end', sub { recovery('state') ne 'running' });
 		is(recovery('state'), 'failed', "memory, $workers workers: recovery has failed");
 		is(value($dbh, 'SELECT count(*) > 0 FROM pg_class'), 1, "memory, $workers workers: the rest works");
 		like(log_since($node, $from), qr/HINT:  .*raise zen\.dram_size/i, "memory, $workers workers: what to do");

@@ -39,7 +39,7 @@ my %seen_by = (
 	s8_cut_early => \&seen_by_held,
 	s8_cut_held => \&seen_by_held,
 	s14_old_snapshots => \&seen_by_old,
-	s18_ended_on_top => \&seen_superseded);
+	s17_ended_on_top => \&seen_superseded);
 for my $fault (sort keys %seen_by)
 {
 	# without the fault nothing is seen; each time from new maps
@@ -57,10 +57,10 @@ is(goes_on($_) ? 1 : 0, $_ eq 'none' ? 0 : 1, "s15_readers_stay: what it breaks,
   for qw(none s15_readers_stay);
 my $nkept = 0;
 my %kept = (
-	s17_losers_told => \&promoted_with_losers,
-	s17_aborted_forgotten => \&promoted_before_scrub,
-	s17_tombstones_forgotten => \&promoted_with_tombstones,
-	s17_unproven => \&promoted_with_proof);
+	s18_losers_told => \&promoted_with_losers,
+	s18_aborted_forgotten => \&promoted_before_scrub,
+	s18_tombstones_forgotten => \&promoted_with_tombstones,
+	s18_unproven => \&promoted_with_proof);
 for my $fault (sort keys %kept)
 {
 	is(kept_wrong($_, $kept{$fault}) ? 1 : 0, $_ eq 'none' ? 0 : 1, "$fault: what it breaks, with $_")
@@ -191,7 +191,7 @@ sub seen_by_held
 	return $seen;
 }
 
-# A snapshot that is older than the maps: with the fault the scan is late.
+# A snapshot that is older than the maps: with the fault the scan begins when a reader waits for it.
 sub seen_by_old
 {
 	$on_standby->disconnect;
@@ -200,11 +200,14 @@ sub seen_by_old
 	my $old = connect_db($standby);
 	run_all($old, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
 	value($old, 'SELECT count(*) FROM heap_t');
-	run_all($dbh, both('UPDATE AM_t SET v = v + 1'));
+	# in mode wal the scan finds the last one's versions under its xid; a second update of heap would end the reader
+	run_all($dbh, both('UPDATE AM_t SET v = v + 1'), 'UPDATE zen_t SET v = v + 1');
 	caught_up();
 	wait_for('the maps', sub { run_sql($on_standby, 'SELECT count(*) FROM zen_t')->{state} eq '' });
 	my $result = run_sql($old, differing());
 	$old->disconnect;
+	run_all($dbh, 'UPDATE heap_t SET v = v + 1');
+	caught_up();
 	return $result->{state} eq '' && $result->{rows}[0][0];
 }
 
@@ -227,7 +230,7 @@ sub goes_on
 	return $state eq '';
 }
 
-# --- what a promotion keeps (S17) -------------------------------------------------------------------------------------
+# --- what a promotion keeps (S18) -------------------------------------------------------------------------------------
 
 # Each of these prepares a standby, whose fault is in force, has it promoted, and returns a connection.
 

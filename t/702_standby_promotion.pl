@@ -1,4 +1,4 @@
-# A hot standby that reads zen tables (zen.standby_reads) is promoted, and keeps its maps (S17).
+# A hot standby that reads zen tables (zen.standby_reads) is promoted, and keeps its maps (S18).
 #
 # The primary is at work: a load that changes twins of zen and heap, prepared transactions, one that has spilled rows
 # and has not ended, one that has rolled back in part.  The promoted server is compared by its twins, verified, killed

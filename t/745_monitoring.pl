@@ -188,6 +188,12 @@ sub check_examples
 	{
 		my ($block, $header) = ($1, $2);
 		my @sql = split /;\n/, $block;
+		if (by_wal($node) && $block =~ /zen_save_map/)
+		{
+			is(state_of($dbh, $sql[-1]), '55000', "$file: $sql[-1], in mode wal");
+			$n++;
+			next;
+		}
 		is(state_of($dbh, $_), '', "$file: $_") for @sql;
 		next unless defined $header;
 		my $sth = $dbh->prepare($sql[-1]);
@@ -338,7 +344,8 @@ sub test_memory
 	$node->append_conf('postgresql.conf', 'zen.recovery_workers = 0');
 	start_again($node);
 	$dbh = connect_db($node);
-	is(value($dbh, 'SELECT count(*) FROM t'), $n, 'memory: recovered');
+	# count(*) alone looks at no row
+	is(value($dbh, 'SELECT sum(length(v)) FROM t'), $n * 1000, 'memory: recovered');
 	my $path = value($dbh, 'SELECT path FROM zen_pool');
 	cmp_ok(mapped_mb($dbh->{pg_pid}, $path), '>', $pool_mb / 2, 'memory: a session that has read all has it mapped');
 	my ($pid) = map { $_->[0] } @{

@@ -146,7 +146,7 @@ has_zen_tables(Oid db)
 	if (pg_atomic_read_u32(&zen_recovery->state) != ZEN_RECOVERY_READY && !zen_htable_names_database(db))
 		return false;
 	zen_gate();
-	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
+	for (uint32 i = 1; i < zen_htable_end(); i++)
 		if (zen_htables[i].in_use && zen_htables[i].db == db)
 			return true;
 	return false;

@@ -42,6 +42,7 @@
 #include "numa/votes.h"
 #include "replication/walsender.h"
 #include "stream/streamclients.h"
+#include "table/bulkinsert.h"
 #include "table/standbyplan.h"
 #include "table/zenam_reindex.h"
 #include "txn/exclusive.h"
@@ -210,6 +211,7 @@ static const struct
 	 * makes the commit durable
 	 */
 	{zen_replication_event, NULL},
+	{zen_bulk_event, zen_bulk_subevent},
 	/* last of these: it changes catalogs, and builds indexes */
 	{zen_commands_event, NULL},
 	{zen_xact_event, zen_xact_subevent},

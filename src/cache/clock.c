@@ -24,7 +24,7 @@
 #include "cache/sketch.h"
 #include "cache/tablestat.h"
 #include "nvm/page.h"
-#include "nvm/slotalloc.h"
+#include "nvm/slotread.h"
 #include "storage/proc.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"

@@ -9,12 +9,12 @@
 #include "cache/tidmap.h"
 
 #include "base/epoch.h"
+#include "base/guc.h"
 #include "cache/tablestat.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
 #include "utils/memutils.h"
 
-#define LEAF_BYTES		(ZEN_LEAF_WORDS * sizeof(ZenWord))
 #define FIRST_DIR		8		/* leaves in a table's first directory */
 #define MAX_DIRS		32
 #define MAX_BLOCKS		((uint64) MaxBlockNumber)
@@ -24,6 +24,8 @@
 #ifdef USE_ASSERT_CHECKING
 ZenWord    *zen_word_held = NULL;
 #endif
+
+volatile uint8 *zen_leaf_quiet;
 
 typedef ZenWord *Leaf;
 
@@ -63,12 +65,27 @@ static TidMap *maps;			/* [ZEN_MAX_HTABLES] */
 static MyBlock *my_blocks[ZEN_MAX_HTABLES / CHUNK_TABLES];	/* NULL: none of these
 															 * tables was written */
 
+static Size
+quiet_bytes(void)
+{
+	return (Size) zen_dram_size_mb * 1024 * 1024 / ZEN_LEAF_BYTES;
+}
+
+static Size
+tidmap_shmem_size(void)
+{
+	return add_size(ZEN_MAX_HTABLES * sizeof(TidMap), quiet_bytes());
+}
+
 static void
 tidmap_shmem_init(void)
 {
 	bool		found;
 
-	maps = ShmemInitStruct("zen tid maps", zen_tidmap_shmem.bytes, &found);
+	zen_leaf_quiet = ShmemInitStruct("zen quiet leaves", quiet_bytes(), &found);
+	if (!found)
+		memset(unvolatize(uint8 *, zen_leaf_quiet), 0, quiet_bytes());
+	maps = ShmemInitStruct("zen tid maps", ZEN_MAX_HTABLES * sizeof(TidMap), &found);
 	if (!found)
 		for (uint32 i = 0; i < ZEN_MAX_HTABLES; i++)
 		{
@@ -79,7 +96,7 @@ tidmap_shmem_init(void)
 		}
 }
 
-const ZenShmem zen_tidmap_shmem = {.bytes = ZEN_MAX_HTABLES * sizeof(TidMap),.init = tidmap_shmem_init};
+const ZenShmem zen_tidmap_shmem = {.size = tidmap_shmem_size,.init = tidmap_shmem_init};
 
 uint64
 zen_tidmap_nblocks(ZenHTable *ht)
@@ -109,11 +126,19 @@ zen_tidmap_word(ZenHTable *ht, uint64 tidno)
 	return ((Leaf *volatile *) &map->dir)[0][leafno] + tidno % ZEN_LEAF_WORDS;
 }
 
+/* A leaf has a byte of its own among the quiet ones: it is aligned to its size, as spans are. */
+static void
+begin_leaf(Leaf leaf)
+{
+	Assert(((char *) leaf - zen_arena_base) % ZEN_LEAF_BYTES == 0);
+	*zen_leaf_quiet_of(leaf) = 0;
+}
+
 static void
 free_leaf(Leaf leaf, Leaf *dir, Size dir_bytes)
 {
 	if (leaf != NULL)
-		zen_arena_free(leaf, LEAF_BYTES);
+		zen_arena_free(leaf, ZEN_LEAF_BYTES);
 	if (dir != NULL)
 		zen_arena_free(dir, dir_bytes);
 }
@@ -129,7 +154,7 @@ add_leaf(TidMap *map, uint32 leafno)
 		Size		capacity = ndirs == 0 ? 0 : (Size) FIRST_DIR << (ndirs - 1);
 		bool		grow = n >= capacity;
 		Size		dir_bytes = ((Size) FIRST_DIR << ndirs) * sizeof(Leaf);
-		Leaf		leaf = zen_arena_alloc(LEAF_BYTES);
+		Leaf		leaf = zen_arena_alloc(ZEN_LEAF_BYTES);
 		Leaf	   *dir = grow ? zen_arena_alloc(dir_bytes) : NULL;
 		bool		used = false;
 
@@ -138,6 +163,7 @@ add_leaf(TidMap *map, uint32 leafno)
 			free_leaf(leaf, dir, dir_bytes);
 			return false;
 		}
+		begin_leaf(leaf);
 		for (int i = 0; i < ZEN_LEAF_WORDS; i++)
 			pg_atomic_init_u64(&leaf[i], 0);
 
@@ -357,7 +383,10 @@ zen_tidmap_reserve_words(ZenHTable *ht, uint64 nblocks)
 	while (nleaves > 0 && (map->ndirs == 0 || nleaves > (Size) FIRST_DIR << (map->ndirs - 1)))
 		add_directory(map);
 	for (uint32 i = 0; i < nleaves; i++)
-		map->dir[i] = zen_arena_alloc_or_error(LEAF_BYTES);
+	{
+		map->dir[i] = zen_arena_alloc_or_error(ZEN_LEAF_BYTES);
+		begin_leaf(map->dir[i]);
+	}
 	pg_atomic_write_u32(&map->nleaves, nleaves);
 }
 
@@ -366,6 +395,57 @@ zen_tidmap_reserve(ZenHTable *ht, uint64 nblocks)
 {
 	zen_tidmap_reserve_words(ht, nblocks);
 	pg_atomic_write_u32(&maps[ht->idx].nblocks, (uint32) nblocks);
+}
+
+/* A word that is locked may be about to change. */
+static bool
+all_are_seen(const Leaf leaf)
+{
+	for (int i = 0; i < ZEN_LEAF_WORDS; i++)
+	{
+		uint64		w = pg_atomic_read_u64(&leaf[i]);
+
+		if (!zen_word_is_seen(w) || (w & ZEN_WORD_LOCK))
+			return false;
+	}
+	return true;
+}
+
+#ifdef USE_ASSERT_CHECKING
+/* Whoever has changed a word has stirred the leaf before.  One that is locked may be about to change. */
+static void
+check_quiet(const Leaf leaf, volatile uint8 *quiet)
+{
+	for (int i = 0; i < ZEN_LEAF_WORDS; i++)
+	{
+		uint64		w = zen_word_read(&leaf[i]);
+
+		Assert(zen_word_is_seen(w) || (w & ZEN_WORD_LOCK) || !*quiet);
+	}
+}
+#endif
+
+bool
+zen_tidmap_leaf_is_full(ZenHTable *ht, uint64 tidno)
+{
+	Leaf		leaf = zen_tidmap_word(ht, tidno);
+	volatile uint8 *quiet = zen_leaf_quiet_of(leaf);
+
+	Assert(leaf != NULL && tidno % ZEN_LEAF_WORDS == 0);
+	if (*quiet)
+	{
+#ifdef USE_ASSERT_CHECKING
+		check_quiet(leaf, quiet);
+#endif
+		return true;
+	}
+	*quiet = 1;
+	pg_memory_barrier();		/* who locks a word after the look finds its
+								 * leaf quiet */
+	if (all_are_seen(leaf))
+		return true;
+	*quiet = 0;
+	return false;
 }
 
 void
@@ -418,7 +498,7 @@ zen_tidmap_drop(ZenHTable *ht)
 	zen_tablestat_drop(ht->idx);
 	Assert(pg_atomic_read_u32(&map->nblocks) == 0);
 	for (uint32 i = 0; i < nleaves; i++)
-		zen_arena_free(map->dir[i], LEAF_BYTES);
+		zen_arena_free(map->dir[i], ZEN_LEAF_BYTES);
 	for (uint32 i = 0; i < map->ndirs; i++)
 		zen_arena_free(map->dirs[i], ((Size) FIRST_DIR << i) * sizeof(Leaf));
 	map->dir = NULL;
@@ -490,7 +570,7 @@ uint64
 zen_tidmap_bytes(ZenHTable *ht)
 {
 	TidMap	   *map = &maps[ht->idx];
-	uint64		bytes = (uint64) pg_atomic_read_u32(&map->nleaves) * LEAF_BYTES;
+	uint64		bytes = (uint64) pg_atomic_read_u32(&map->nleaves) * ZEN_LEAF_BYTES;
 
 	for (uint32 i = 0; i < map->ndirs; i++)
 		bytes += ((uint64) FIRST_DIR << i) * sizeof(Leaf);

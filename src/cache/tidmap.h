@@ -215,6 +215,30 @@ zen_word_lock(ZenWord *word)
 	return w | ZEN_WORD_LOCK;
 }
 
+/*
+ * zen_leaf_stir -- the leaf of a word is not quiet any more (src/cache/README, "Quiet leaves").  Under the word's lock,
+ * before the word is published.
+ */
+#define ZEN_LEAF_BYTES	(ZEN_LEAF_WORDS * sizeof(ZenWord))
+
+extern volatile uint8 *zen_leaf_quiet;	/* one for each ZEN_LEAF_BYTES of the
+										 * arena: 1 is quiet */
+
+static inline volatile uint8 *
+zen_leaf_quiet_of(const ZenWord *word)
+{
+	return &zen_leaf_quiet[(Size) ((const char *) word - zen_arena_base) / ZEN_LEAF_BYTES];
+}
+
+static inline void
+zen_leaf_stir(ZenWord *word)
+{
+	volatile uint8 *quiet = zen_leaf_quiet_of(word);
+
+	if (unlikely(*quiet))
+		*quiet = 0;
+}
+
 /* zen_word_unlock -- publish a new value and clear the lock bit. */
 static inline void
 zen_word_unlock(ZenWord *word, uint64 w)
@@ -226,6 +250,8 @@ zen_word_unlock(ZenWord *word, uint64 w)
 #ifdef USE_ASSERT_CHECKING
 	zen_word_held = NULL;
 #endif
+	if (!zen_word_is_seen(w))
+		zen_leaf_stir(word);
 	pg_write_barrier();
 	pg_atomic_write_u64(word, w & ~ZEN_WORD_LOCK);
 }
@@ -238,6 +264,7 @@ zen_word_unlock_empty(ZenWord *word)
 #ifdef USE_ASSERT_CHECKING
 	zen_word_held = NULL;
 #endif
+	zen_leaf_stir(word);
 	pg_write_barrier();
 	pg_atomic_write_u64(word, ZEN_WORD_UNUSED);
 }
@@ -332,6 +359,14 @@ extern ZenWord *zen_tidmap_try_extend(ZenHTable *ht, uint64 tidno);
  */
 extern void zen_tidmap_reserve(ZenHTable *ht, uint64 nblocks);
 extern void zen_tidmap_reserve_words(ZenHTable *ht, uint64 nblocks);
+
+/*
+ * zen_tidmap_leaf_is_full -- VACUUM: do all words of the leaf that a TID begins say that every snapshot sees a row?
+ *
+ * The words of a leaf are looked at again only if one of them has changed since a call that has found them so.  One
+ * process at a time for a table.
+ */
+extern bool zen_tidmap_leaf_is_full(ZenHTable *ht, uint64 tidno);
 
 /* zen_tidmap_set_free_blocks -- VACUUM: these blocks have UNUSED words; the array is copied.  Never throws. */
 extern void zen_tidmap_set_free_blocks(ZenHTable *ht, const uint32 *blocks, uint32 n);

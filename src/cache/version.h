@@ -138,6 +138,13 @@ zen_version_may_point_out(ZenVersion *v)
 	return v->len > 0 && (((MinimalTuple) v->data)->t_infomask & HEAP_HASEXTERNAL) != 0;
 }
 
+/* Is it a row in DRAM, with its data, that every snapshot sees, if it is the newest version? */
+static inline bool
+zen_version_is_frozen_row(ZenVersion *v)
+{
+	return (zen_version_flags(v) & (ZEN_V_FROZEN | ZEN_V_TOMBSTONE | ZEN_V_IN_NVM)) == ZEN_V_FROZEN;
+}
+
 static inline void
 zen_version_set(ZenVersion *v, uint32 bits)
 {
@@ -206,6 +213,13 @@ zen_version_link_flags(uint64 link)
 {
 	return (zen_link_leads_on(link) ? ZEN_V_FORWARD : link != 0 ? ZEN_V_MOVED : 0) |
 		(zen_link_keeps_key(link) ? 0 : ZEN_V_KEY_UPDATE);
+}
+
+/* zen_new_row_flags -- the flags of a row that is inserted; frozen: every snapshot is to see it at once. */
+static inline uint32
+zen_new_row_flags(bool frozen)
+{
+	return frozen ? ZEN_V_FROZEN | ZEN_V_COMMITTED | ZEN_V_PENDING : 0;
 }
 
 /*

@@ -445,7 +445,7 @@ zen_reclaim_some_pages(void)
 	bool		more = false;
 
 	ZenAssertNotInEpoch();
-	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+	for (uint32 r = 0; r < zen_slotalloc_regions_end(); r++)
 	{
 		if (pg_atomic_read_u32(&zen_regions[r].emptied) == 0 || !zen_region_try_lease(r))
 			continue;
@@ -468,7 +468,7 @@ zen_reclaim_pages(void)
 	ZenAssertNoWordLocked();
 	/* versions that this process has retired may hold slots of empty pages */
 	zen_epoch_flush();
-	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+	for (uint32 r = 0; r < zen_slotalloc_regions_end(); r++)
 	{
 		/* beyond there are many regions and few pages, of which none is kept */
 		if ((r >= zen_nregions && pg_atomic_read_u32(&zen_regions[r].emptied) == 0) || !lease_patiently(r, &patience))

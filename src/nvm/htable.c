@@ -40,6 +40,8 @@ typedef struct FreeEntries
 {
 	uint32		n;
 	uint32		idx[ZEN_MAX_HTABLES];
+	pg_atomic_uint32 used_end;	/* entries from this one on have not been in
+								 * use since the start; read without the lock */
 } FreeEntries;
 
 ZenHTable  *zen_htables;
@@ -70,7 +72,10 @@ htable_shmem_init(void)
 	}
 	free_entries = ShmemInitStruct("zen free htables", sizeof(FreeEntries), &found);
 	if (!found)
+	{
 		free_entries->n = 0;
+		pg_atomic_init_u32(&free_entries->used_end, 0);
+	}
 	by_locator = ShmemInitHash("zen htables by locator", 256, ZEN_MAX_HTABLES, &info, HASH_ELEM | HASH_BLOBS);
 }
 
@@ -169,6 +174,12 @@ own_locator(const ZenHTable *ht)
 	return l;
 }
 
+uint32
+zen_htable_end(void)
+{
+	return pg_atomic_read_u32(&free_entries->used_end);
+}
+
 /* List an HTable under its locator; caller holds ZEN_LOCK_HTABLE exclusively.  False if there is no memory. */
 static bool
 list_htable(ZenHTable *ht)
@@ -181,6 +192,8 @@ list_htable(ZenHTable *ht)
 	if (entry == NULL)
 		return false;
 	entry->idx = ht->idx;
+	if (ht->idx >= zen_htable_end())
+		pg_atomic_write_u32(&free_entries->used_end, ht->idx + 1);
 	return true;
 }
 

@@ -51,6 +51,9 @@ extern const ZenShmem zen_htable_shmem;
  */
 extern ZenHTable *zen_htable_find(RelFileLocator loc, ProcNumber backend);
 
+/* zen_htable_end -- HTables from this one on have not been in use since the start: a walk over all ends here. */
+extern uint32 zen_htable_end(void);
+
 /*
  * zen_htable_create -- a new HTable for a relfilenode, that exists if full_xid commits.
  *

@@ -1,11 +1,11 @@
 /*
- * slotalloc.c -- NVM slots: taken, freed, and read.
+ * slotalloc.c -- NVM slots: taken and freed.
  *
  * A context is all pages of one (HTable, region, class); tables below ZEN_PRIVATE_BYTES share the contexts of HTable
  * 0, so that a small table does not cost pages of its own per writer and class.
  *
- * src/nvm/README says why taking a slot needs no lock ("Slots"), which page comes next and why no page with room gets
- * lost ("Pages with room"), and what a checked bit tells of the version in a slot ("Checked slots", I20).
+ * src/nvm/README says why taking a slot needs no lock ("Slots"), and which page comes next and why no page with room
+ * gets lost ("Pages with room").
  */
 #include "nvm/slotalloc.h"
 
@@ -41,6 +41,9 @@ typedef struct ZenPageContext
 	/* pages with room, linked by ZenPage.room_*; under the region's room_lock */
 	uint32		room_first;
 	uint32		nroomy;			/* read without it, too */
+
+	struct ZenPageContext *next;	/* of the same region; under
+									 * ZEN_LOCK_ALLOC */
 } ZenPageContext;
 
 typedef ZenPageContext Context;
@@ -51,8 +54,17 @@ typedef struct CachedContext
 	uint32		generation;
 } CachedContext;
 
+typedef struct SlotallocShared
+{
+	pg_atomic_uint32 generation;	/* raised when contexts are removed */
+	pg_atomic_uint32 regions_end;	/* regions from this one on have never had
+									 * a context; written under ZEN_LOCK_ALLOC */
+	Context    *first[ZEN_MAX_REGIONS]; /* the contexts of a region; under
+										 * ZEN_LOCK_ALLOC */
+} SlotallocShared;
+
 static HTAB *contexts;			/* under ZEN_LOCK_ALLOC */
-static pg_atomic_uint32 *generation;	/* raised when contexts are removed */
+static SlotallocShared *shared;
 static CachedContext cache[CACHE_SIZE];
 
 /*
@@ -67,7 +79,7 @@ static Size
 slotalloc_shmem_size(void)
 {
 	/* beyond the initial entries the hash table grows from this slack */
-	return add_size(hash_estimate_size(MAX_CONTEXTS, sizeof(Context)), sizeof(pg_atomic_uint32));
+	return add_size(hash_estimate_size(MAX_CONTEXTS, sizeof(Context)), sizeof(SlotallocShared));
 }
 
 static void
@@ -78,13 +90,46 @@ slotalloc_shmem_init(void)
 
 	contexts = ShmemInitHash("zen page contexts", INITIAL_CONTEXTS, MAX_CONTEXTS, &info,
 							 HASH_ELEM | HASH_BLOBS);
-	generation = ShmemInitStruct("zen page contexts generation", sizeof(pg_atomic_uint32), &found);
+	shared = ShmemInitStruct("zen page contexts of regions", sizeof(SlotallocShared), &found);
 	if (!found)
-		pg_atomic_init_u32(generation, 1);
+	{
+		memset(shared, 0, sizeof(*shared));
+		pg_atomic_init_u32(&shared->generation, 1);
+		pg_atomic_init_u32(&shared->regions_end, 0);
+	}
 	memset(cache, 0, sizeof(cache));
 }
 
 const ZenShmem zen_slotalloc_shmem = {.size = slotalloc_shmem_size,.init = slotalloc_shmem_init};
+
+/* A new one, without pages; under ZEN_LOCK_ALLOC. */
+static void
+init_context(Context *context)
+{
+	uint32		region = context->key.region;
+
+	context->first = context->current = ZEN_NO_PAGE;
+	context->room_first = ZEN_NO_PAGE;
+	context->nroomy = 0;
+	context->next = shared->first[region];
+	shared->first[region] = context;
+	if (region >= pg_atomic_read_u32(&shared->regions_end))
+		pg_atomic_write_u32(&shared->regions_end, region + 1);
+	zen_htables[context->key.htable].has_contexts = true;
+}
+
+/* The context's pages go; under ZEN_LOCK_ALLOC, exclusively. */
+static void
+forget_context(Context *context)
+{
+	Context   **link = &shared->first[context->key.region];
+
+	Assert(LWLockHeldByMeInMode(zen_lock(ZEN_LOCK_ALLOC), LW_EXCLUSIVE));
+	while (*link != context)
+		link = &(*link)->next;
+	*link = context->next;
+	hash_search(contexts, &context->key, HASH_REMOVE, NULL);
+}
 
 /* Find or make the context of a key; NULL when there is no memory for a new one. */
 static Context *
@@ -95,7 +140,7 @@ get_context(ZenPageOwner key)
 	bool		found;
 
 	Assert(key.htable < ZEN_MAX_HTABLES && key.region < ZEN_MAX_REGIONS && zen_class_size(key.class) > 0);
-	if (c->context != NULL && c->generation == pg_atomic_read_u32(generation) &&
+	if (c->context != NULL && c->generation == pg_atomic_read_u32(&shared->generation) &&
 		memcmp(&c->context->key, &key, sizeof(key)) == 0)
 		return c->context;
 
@@ -107,18 +152,13 @@ get_context(ZenPageOwner key)
 		LWLockAcquire(zen_lock(ZEN_LOCK_ALLOC), LW_EXCLUSIVE);
 		context = hash_search(contexts, &key, HASH_ENTER_NULL, &found);
 		if (context != NULL && !found)
-		{
-			context->first = context->current = ZEN_NO_PAGE;
-			context->room_first = ZEN_NO_PAGE;
-			context->nroomy = 0;
-			zen_htables[key.htable].has_contexts = true;
-		}
+			init_context(context);
 		LWLockRelease(zen_lock(ZEN_LOCK_ALLOC));
 		if (context == NULL)
 			return NULL;
 	}
 	c->context = context;
-	c->generation = pg_atomic_read_u32(generation);
+	c->generation = pg_atomic_read_u32(&shared->generation);
 	return context;
 }
 
@@ -645,22 +685,22 @@ take_empty(Context *context, uint32 keep, uint32 *max, uint32 list)
 }
 
 uint32
+zen_slotalloc_regions_end(void)
+{
+	return pg_atomic_read_u32(&shared->regions_end);
+}
+
+uint32
 zen_slotalloc_release_empty(uint32 region, uint32 keep, uint32 max,
 							void (*forget) (ZenTupleHeader header))
 {
-	HASH_SEQ_STATUS seq;
-	Context    *context;
 	uint32		list = ZEN_NO_PAGE,
 				left = max;
 
 	ZenAssertRegionHeld(region);
 	LWLockAcquire(zen_lock(ZEN_LOCK_ALLOC), LW_SHARED);
-	hash_seq_init(&seq, contexts);
-	while ((context = hash_seq_search(&seq)) != NULL)
-	{
-		if (context->key.region == region)
-			list = take_empty(context, keep, &left, list);
-	}
+	for (Context *context = shared->first[region]; context != NULL; context = context->next)
+		list = take_empty(context, keep, &left, list);
 	LWLockRelease(zen_lock(ZEN_LOCK_ALLOC));
 	fence_off_pages(list);
 	release_pages(list, forget);
@@ -698,9 +738,9 @@ zen_slotalloc_drop_htable(uint32 htable)
 			list = p;
 			p = next;
 		}
-		hash_search(contexts, &context->key, HASH_REMOVE, NULL);
+		forget_context(context);
 	}
-	pg_atomic_fetch_add_u32(generation, 1);
+	pg_atomic_fetch_add_u32(&shared->generation, 1);
 	LWLockRelease(zen_lock(ZEN_LOCK_ALLOC));
 	fence_off_pages(list);
 	release_pages(list, NULL);
@@ -735,115 +775,6 @@ zen_slotalloc_count_pages(uint32 htable)
 	return n;
 }
 
-/* ---------- reading a committed version ---------- */
-
-/* A slot's checked bit. */
-typedef struct CheckedBit
-{
-	pg_atomic_uint64 *word;
-	uint64		mask;
-} CheckedBit;
-
-static inline CheckedBit
-checked_bit(ZenSlot slot)
-{
-	uint32		n = zen_page_slot_index(slot);
-	CheckedBit	bit;
-
-	bit.word = zen_page_checked_word(&zen_pages[zen_slot_page(slot)], n);
-	bit.mask = UINT64CONST(1) << (n % 64);
-	return bit;
-}
-
-static inline bool
-is_checked(CheckedBit bit)
-{
-	return (pg_atomic_read_u64(bit.word) & bit.mask) != 0 && !zen_skip_damaged_rows;
-}
-
-/* Note the outcome of a check. */
-static bool
-note_check(CheckedBit bit, bool intact)
-{
-	if (intact)
-		pg_atomic_fetch_or_u64(bit.word, bit.mask);
-	else
-		pg_atomic_fetch_and_u64(bit.word, ~bit.mask);
-	return intact;
-}
-
-bool
-zen_slot_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin)
-{
-	CheckedBit	bit = checked_bit(slot);
-	const ZenTupleBody *body = (const ZenTupleBody *) buf;
-
-	ZenAssertInEpoch();
-	if (!is_checked(bit))
-		return note_check(bit, zen_tuple_read(slot, buf, len, xmin));
-	/* all in one, then what a MinimalTuple has in place of the prefix */
-	Assert(len >= sizeof(*body));
-	memcpy(buf, (const char *) zen_slot_ptr(slot) + ZEN_HEADER_SIZE, len);
-	if (body->len != len)
-		return note_check(bit, false);
-	*xmin = zen_body_xmin(body);
-	buf->t_len = len;
-	memset(buf->mt_padding, 0, sizeof(buf->mt_padding));
-	zen_tuple_count_read(slot, len);
-	return true;
-}
-
-bool
-zen_slot_check(ZenSlot slot)
-{
-	CheckedBit	bit = checked_bit(slot);
-	bool		intact = zen_tuple_intact(slot, zen_slot_size(slot));
-
-	ZenAssertInEpoch();
-	if (intact && (pg_atomic_read_u64(bit.word) & bit.mask) != 0)
-		return true;
-	return note_check(bit, intact);
-}
-
-const MinimalTupleData *
-zen_slot_look(ZenSlot slot, bool believe)
-{
-	CheckedBit	bit = checked_bit(slot);
-	Size		size = zen_slot_size(slot);
-
-	ZenAssertInEpoch();
-	if (!(believe && (pg_atomic_read_u64(bit.word) & bit.mask) != 0) && !is_checked(bit) &&
-		!note_check(bit, zen_tuple_intact(slot, size)))
-		return NULL;
-	if (zen_tuple_len(slot, size) <= 0)
-		return NULL;
-	return (const MinimalTupleData *) ((const char *) zen_slot_ptr(slot) + ZEN_HEADER_SIZE);
-}
-
-void
-zen_slot_note_sound(uint32 pageno, uint32 first, uint64 slots)
-{
-	Assert(first % 64 == 0);
-	pg_atomic_write_u64(zen_page_checked_word(&zen_pages[pageno], first), slots);
-}
-
-void
-zen_slot_unchecked(ZenSlot slot)
-{
-	CheckedBit	bit = checked_bit(slot);
-
-	if (pg_atomic_read_u64(bit.word) & bit.mask)
-		pg_atomic_fetch_and_u64(bit.word, ~bit.mask);
-}
-
-void
-zen_slot_doubt(ZenSlot slot)
-{
-	ZenAssertInEpoch();
-	Assert(zen_page_holds(slot));
-	(void) note_check(checked_bit(slot), false);
-}
-
 /* ---------- verification ---------- */
 
 bool
@@ -858,18 +789,12 @@ zen_slot_is_free(ZenSlot slot)
 void
 zen_slotalloc_walk_region(uint32 region, void (*visit) (uint32 pageno, void *arg), void *arg)
 {
-	HASH_SEQ_STATUS seq;
-	Context    *context;
-
 	ZenAssertRegionHeld(region);
 	LWLockAcquire(zen_lock(ZEN_LOCK_ALLOC), LW_SHARED);
-	hash_seq_init(&seq, contexts);
-	while ((context = hash_seq_search(&seq)) != NULL)
+	for (Context *context = shared->first[region]; context != NULL; context = context->next)
 	{
 		uint32		n = 0;
 
-		if (context->key.region != region)
-			continue;
 		for (uint32 p = context->first; p != ZEN_NO_PAGE && n++ < zen_pool_pages(); p = zen_pages[p].next)
 			visit(p, arg);
 	}

@@ -1,5 +1,5 @@
 /*
- * keptmap.c -- recovery at a promotion, with the maps that the hot standby had (S17).
+ * keptmap.c -- recovery at a promotion, with the maps that the hot standby had (S18).
  *
  * The words are there.  What a primary needs beside them is found without the rows: a slot is free if no word leads to
  * it.  Stale headers in free slots are counted by the first pass, as for a saved map (runload.c).
@@ -29,7 +29,7 @@ zen_keptmap_begin(ZenKeptMaps *kept)
 			kept->births[i] = ZEN_NO_BIRTH;
 		}
 	}
-	for (uint32 r = 0; r < ZEN_MAX_REGIONS && !ZEN_FAULT(S17_UNPROVEN); r++)
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS && !ZEN_FAULT(S18_UNPROVEN); r++)
 		zen_recovery->fates[r].ts_commit = Max(zen_recovery->fates[r].ts_commit, zen_standby->proven[r]);
 }
 

@@ -1,5 +1,5 @@
 /*
- * keptmap.h -- recovery at a promotion, with the maps that the hot standby had (S17).
+ * keptmap.h -- recovery at a promotion, with the maps that the hot standby had (S18).
  *
  * To the passes it is the same as a map that was saved while the server ran: ZenRecovery.told says which pages they
  * need not read.

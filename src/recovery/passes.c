@@ -22,6 +22,7 @@
 #include "nvm/repair.h"
 #include "nvm/sink.h"
 #include "nvm/slotalloc.h"
+#include "nvm/slotread.h"
 #include "recovery/runmap.h"
 #include "recovery/savedmap.h"
 #include "storage/ipc.h"

@@ -18,7 +18,7 @@
 #include "access/xact.h"
 #include "cache/clock.h"
 #include "miscadmin.h"
-#include "nvm/slotalloc.h"
+#include "nvm/slotread.h"
 #include "row/rowmake.h"
 #include "row/visibility.h"
 #include "storage/procarray.h"

@@ -132,13 +132,6 @@ zen_row_take_tid(ZenHTable *ht, ZenVersion *v, uint64 *tidno, ZenWord **word)
 	*word = taken.word;
 }
 
-/* The flags of a row that every snapshot is to see at once. */
-static inline uint32
-frozen_flags(bool frozen)
-{
-	return frozen ? ZEN_V_FROZEN | ZEN_V_COMMITTED | ZEN_V_PENDING : 0;
-}
-
 /* Rows that have no TID yet.  No other process knows them.  The end of the (sub)transaction frees them. */
 static ZenVersion *rows_in_hand[ZEN_INSERT_ROWS];
 static uint32 first_in_hand = 0;
@@ -162,7 +155,7 @@ zen_row_insert(ZenHTable *ht, MinimalTuple tuple, CommandId cid, uint32 spec_tok
 
 	zen_writeset_check_open();
 	zen_writeset_reserve(1, 0);
-	v = make_version(tuple, xid, cid, (spec_token ? ZEN_V_SPECULATIVE : 0) | frozen_flags(frozen));
+	v = make_version(tuple, xid, cid, (spec_token ? ZEN_V_SPECULATIVE : 0) | zen_new_row_flags(frozen));
 	v->spec_token = spec_token;
 	Assert(first_in_hand == end_in_hand);
 	rows_in_hand[0] = v;
@@ -175,17 +168,21 @@ zen_row_insert(ZenHTable *ht, MinimalTuple tuple, CommandId cid, uint32 spec_tok
 }
 
 void
-zen_row_insert_many(ZenHTable *ht, MinimalTuple *tuples, uint32 n, CommandId cid, bool frozen, ZenTakenTid *taken)
+zen_row_insert_many(ZenHTable *ht, const ZenNewRows *rows, ZenTakenTid *taken)
 {
 	TransactionId xid = zen_xid_assign();
+	uint32		flags = zen_new_row_flags(rows->frozen);
+	uint32		n = rows->n;
 	uint64		refs[ZEN_INSERT_ROWS];
 
 	Assert(n <= ZEN_INSERT_ROWS && first_in_hand == end_in_hand);
+	Assert(rows->frozen || rows->xmins == NULL);
 	zen_writeset_reserve(n, 0);
 	first_in_hand = end_in_hand = 0;
 	while (end_in_hand < n)
 	{
-		ZenVersion *v = make_version(tuples[end_in_hand], xid, cid, frozen_flags(frozen));
+		TransactionId xmin = rows->xmins != NULL ? rows->xmins[end_in_hand] : xid;
+		ZenVersion *v = make_version(rows->tuples[end_in_hand], xmin, rows->cid, flags);
 
 		refs[end_in_hand] = zen_arena_ref(v);
 		rows_in_hand[end_in_hand++] = v;

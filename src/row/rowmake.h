@@ -36,14 +36,25 @@ extern void zen_row_take_tid(ZenHTable *ht, ZenVersion *v, uint64 *tidno, ZenWor
  */
 extern uint64 zen_row_insert(ZenHTable *ht, MinimalTuple tuple, CommandId cid, uint32 spec_token, bool frozen);
 
+#define ZEN_INSERT_ROWS		ZEN_TIDS_PER_BLOCK
+
+/* Rows that are inserted together. */
+typedef struct ZenNewRows
+{
+	MinimalTuple *tuples;
+	uint32		n;				/* at most ZEN_INSERT_ROWS */
+	CommandId	cid;
+	bool		frozen;			/* as for zen_row_insert() */
+	const TransactionId *xmins; /* of frozen rows: who has written them
+								 * before; NULL: this transaction */
+} ZenNewRows;
+
 /*
- * zen_row_insert_many -- n new rows, at most ZEN_INSERT_ROWS, as zen_row_insert() makes them; taken tells their TIDs.
+ * zen_row_insert_many -- new rows, as zen_row_insert() makes them; taken tells their TIDs.
  *
  * An error may leave some of them inserted.
  */
-#define ZEN_INSERT_ROWS		ZEN_TIDS_PER_BLOCK
-extern void zen_row_insert_many(ZenHTable *ht, MinimalTuple *tuples, uint32 n, CommandId cid, bool frozen,
-								ZenTakenTid *taken);
+extern void zen_row_insert_many(ZenHTable *ht, const ZenNewRows *rows, ZenTakenTid *taken);
 
 /*
  * CLUSTER and VACUUM FULL: take a row to another table with all versions that some snapshot may see, under their own

@@ -18,18 +18,15 @@
 #include "cache/spillmap.h"
 #include "cache/version.h"
 #include "cache/tablestat.h"
-#include "nvm/slotalloc.h"
+#include "nvm/slotread.h"
 #include "port/pg_bitutils.h"
 #include "row/rowahead.h"
 #include "row/visibility.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
-#define PREFETCH_LOOK	2		/* of a row that is looked at in place */
-#define LOOK_AHEAD		16		/* rows that are asked for before one is
-								 * looked at */
-#define FETCH_AHEAD		12		/* the same, of rows that are copied; 6 and 20
-								 * were slower */
+#define FETCH_AHEAD		12		/* rows that are asked for before one is
+								 * copied; 6 and 20 were slower */
 #define FIRST_CHUNK		(8 * 1024)	/* bytes for the rows of a block */
 
 /* ---------- copying ---------- */
@@ -194,13 +191,6 @@ note_passed(ZenPassed *passed, ZenVersion *head, ZenVersion *until)
 	}
 }
 
-/* Is the newest version of a row in DRAM, with its data, and seen by every snapshot? */
-static inline bool
-is_frozen_row(ZenVersion *head)
-{
-	return (zen_version_flags(head) & (ZEN_V_FROZEN | ZEN_V_TOMBSTONE | ZEN_V_IN_NVM)) == ZEN_V_FROZEN;
-}
-
 /* Is the row deleted for every snapshot? */
 static inline bool
 is_frozen_tombstone(ZenVersion *head)
@@ -239,7 +229,8 @@ typedef enum Fetched
 static inline Fetched
 fetch_frozen(ZenFetch *f, ZenVersion *head)
 {
-	Assert(is_frozen_row(head) && zen_snapshot_sees(head, f->snapshot));
+	Assert(zen_version_is_frozen_row(head));
+	Assert(f->snapshot == InvalidSnapshot || zen_snapshot_sees(head, f->snapshot));
 	copy_out_entry(f->row, f->tidno, head, InvalidTransactionId);
 	f->row->xmin = FrozenTransactionId;
 	return FETCH_FOUND;
@@ -290,7 +281,7 @@ fetch_slot(const ZenFetch *f, ZenSlot slot)
 	return copy_out_slot(f->row, f->tidno, slot, h.word1) ? FETCH_MISSED : FETCH_DAMAGED;
 }
 
-static void
+static inline void
 count_reads(ZenHTable *ht, ZenTableCounter counter, uint32 hits, uint32 misses)
 {
 	ZEN_COUNT(metcache_hits, hits);
@@ -306,7 +297,7 @@ row_look(ZenFetch *f, bool point, ZenSlot *slot)
 	uint64		w;
 	ZenVersion *head = zen_spillmap_tid_chain(f->ht, f->tidno, &w, &space);
 
-	if (head != NULL && wants_any(f) && is_frozen_row(head))
+	if (head != NULL && wants_any(f) && zen_version_is_frozen_row(head))
 	{
 		if (point)
 			zen_version_touch(head, zen_sketch_age());
@@ -410,32 +401,51 @@ zen_row_visible(ZenFetch *f)
 
 /* ---------- the rows of a block ---------- */
 
-/* Inside the epoch: fetch the row to which a word leads, in the simple cases.  The snapshot is an MVCC snapshot. */
-static inline Fetched
-fetch_word(ZenFetch *f, uint64 w)
+/* Inside the epoch: fetch a row that is spilled, or was a moment ago. */
+static pg_noinline Fetched
+fetch_spilled(ZenFetch *f, ZenWord *word)
 {
+	ZenSpilledChain space;
+	ZenSlot		ignored;
+	uint64		w;
+	ZenVersion *head = zen_spillmap_word_chain(f->ht, f->tidno, word, &w, &space);
+
+	return head != NULL ? fetch_version(f, head, false, &ignored) : FETCH_AGAIN;
+}
+
+/*
+ * Inside the epoch: fetch the row to which a word leads, in the simple cases.
+ *
+ * The snapshot is an MVCC snapshot.  If there is none, only rows that every snapshot sees are fetched.
+ */
+static inline Fetched
+fetch_word(ZenFetch *f, ZenWord *word)
+{
+	uint64		w = zen_word_read(word);
 	ZenSlot		ignored;
 
-	Assert(wants_any(f));
+	Assert(f->snapshot == InvalidSnapshot || wants_any(f));
 	switch (zen_word_state(w))
 	{
 		case ZEN_WORD_ENTRY:
-			if (is_frozen_row(zen_word_entry(w)))
+			if (zen_version_is_frozen_row(zen_word_entry(w)))
 				return fetch_frozen(f, zen_word_entry(w));
+			if (f->snapshot == InvalidSnapshot)
+				return FETCH_AGAIN;
 			return fetch_version(f, zen_word_entry(w), false, &ignored);
 		case ZEN_WORD_NVM:
 			return fetch_slot(f, zen_word_ref(w));
 		case ZEN_WORD_SPILLED:
-			return FETCH_AGAIN;
+			return f->snapshot != InvalidSnapshot ? fetch_spilled(f, word) : FETCH_AGAIN;
 		default:
 			return FETCH_NONE;
 	}
 }
 
 void
-zen_row_count_visible(ZenHTable *ht, uint32 n)
+zen_row_count_scanned(ZenHTable *ht, uint32 hits, uint32 misses)
 {
-	count_reads(ht, ZEN_T_SCANNED, n, 0);
+	count_reads(ht, ZEN_T_SCANNED, hits, misses);
 }
 
 /* Empty the buffer of a block's rows; row becomes the place of the first. */
@@ -516,7 +526,7 @@ zen_row_fetch_block(ZenHTable *ht, uint64 block, uint64 wanted, Snapshot snapsho
 
 		ask_next(words, &ahead);
 		f.tidno = first + i;
-		switch (fetch_word(&f, zen_word_read(&words[i])))
+		switch (fetch_word(&f, &words[i]))
 		{
 			case FETCH_NONE:
 				continue;
@@ -538,60 +548,6 @@ zen_row_fetch_block(ZenHTable *ht, uint64 block, uint64 wanted, Snapshot snapsho
 	zen_epoch_leave();
 	Assert((rows->found & rows->apart) == 0 && ((rows->found | rows->apart) & ~wanted) == 0);
 	count_reads(ht, ZEN_T_SCANNED, hits, misses);
-}
-
-/* The row that a word leads to, where it is, if every snapshot sees it. */
-static inline const MinimalTupleData *
-row_in_place(uint64 w, bool believe)
-{
-	if (zen_word_state(w) == ZEN_WORD_NVM)
-		return zen_slot_look(zen_word_ref(w), believe);
-	if (zen_word_state(w) == ZEN_WORD_ENTRY && is_frozen_row(zen_word_entry(w)))
-		return (const MinimalTupleData *) zen_word_entry(w)->data;
-	return NULL;
-}
-
-static inline bool
-leads_to_row(uint64 w)
-{
-	return zen_word_state(w) == ZEN_WORD_NVM || zen_word_state(w) == ZEN_WORD_ENTRY ||
-		zen_word_state(w) == ZEN_WORD_SPILLED;
-}
-
-uint64
-zen_row_look_block(ZenHTable *ht, uint64 block, bool believe, ZenRowLook look, void *arg, uint64 *apart)
-{
-	HeapTupleData tuple = {0};
-	uint64		found = 0;
-	ZenWord    *words;
-
-	*apart = 0;
-	zen_epoch_enter();
-	words = zen_tidmap_word(ht, block * ZEN_TIDS_PER_BLOCK);
-	if (words != NULL)
-		zen_row_ask_disk(words, PG_UINT64_MAX);
-	for (int i = 0; words != NULL && i < ZEN_TIDS_PER_BLOCK + LOOK_AHEAD; i++)
-	{
-		const MinimalTupleData *row;
-		uint64		w;
-
-		if (i < ZEN_TIDS_PER_BLOCK)
-			zen_row_prefetch_word(zen_word_read(&words[i]), PREFETCH_LOOK);
-		if (i < LOOK_AHEAD)
-			continue;
-		w = zen_word_read(&words[i - LOOK_AHEAD]);
-		row = row_in_place(w, believe);
-		if (row != NULL)
-		{
-			tuple.t_data = (HeapTupleHeader) ((char *) row - MINIMAL_TUPLE_OFFSET);
-			look(i - LOOK_AHEAD, &tuple, arg);
-			found |= UINT64CONST(1) << (i - LOOK_AHEAD);
-		}
-		else if (leads_to_row(w))
-			*apart |= UINT64CONST(1) << (i - LOOK_AHEAD);
-	}
-	zen_epoch_leave();
-	return found;
 }
 
 void
@@ -795,7 +751,7 @@ sample_word(const ZenFetch *f, ZenWord *word, bool *dead)
 		return fetch_slot(f, zen_word_ref(w));
 	if (zen_word_state(w) == ZEN_WORD_UNUSED)
 		return FETCH_NONE;
-	if (zen_word_state(w) == ZEN_WORD_ENTRY && is_frozen_row(zen_word_entry(w)))
+	if (zen_word_state(w) == ZEN_WORD_ENTRY && zen_version_is_frozen_row(zen_word_entry(w)))
 		return copy_out(f->row, f->tidno, zen_word_entry(w), NULL) ? FETCH_FOUND : FETCH_DAMAGED;
 	return row_sample(f, dead, &ignored);
 }

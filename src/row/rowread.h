@@ -78,8 +78,8 @@ extern bool zen_row_read(ZenFetch *fetch);
  */
 extern bool zen_row_visible(ZenFetch *fetch);
 
-/* zen_row_count_visible -- so many rows were found visible: they count as scanned, and as hits. */
-extern void zen_row_count_visible(ZenHTable *ht, uint32 n);
+/* zen_row_count_scanned -- so many rows were found, in DRAM and in NVM: they count as scanned, as hits and misses. */
+extern void zen_row_count_scanned(ZenHTable *ht, uint32 hits, uint32 misses);
 
 /* Memory for the rows of a block, one after the other. */
 typedef struct ZenRowChunk
@@ -109,24 +109,15 @@ StaticAssertDecl(offsetof(ZenRowChunk, data) % MAXIMUM_ALIGNOF == 0, "a HeapTupl
 /*
  * zen_row_fetch_block -- copy those of a block's rows that are wanted and that the snapshot sees.
  *
- * wanted has bits as ZenRowBlock.  The same as zen_row_fetch() with ZEN_ANY_CODE, but faster.  Rows that are being
- * spilled, and damaged ones, are left to that.  Earlier contents of rows are lost.
+ * wanted has bits as ZenRowBlock.  The same as zen_row_fetch() with ZEN_ANY_CODE, but faster.  Rows that an abort is
+ * taking back, and damaged ones, are left to that.  Earlier contents of rows are lost.
+ *
+ * With InvalidSnapshot: rows that every snapshot sees.  Those that have another newest version are apart.
  *
  * zen_row_block_free -- free the rows' memory.
  */
 extern void zen_row_fetch_block(ZenHTable *ht, uint64 block, uint64 wanted, Snapshot snapshot, ZenRowBlock *rows);
 extern void zen_row_block_free(ZenRowBlock *rows);
-
-/*
- * zen_row_look_block -- look, in place, at the rows of a block that every snapshot sees, and that no transaction is
- * changing; returns their bits.  *apart: bits of others that may be there, for zen_row_fetch() or zen_row_inspect().
- *
- * look() is called inside an epoch, with the row's place in the block: it may not wait, nor throw.  Of the tuple it may
- * read columns and nulls.  With believe as zen_slot_look().
- */
-typedef void (*ZenRowLook) (int i, const HeapTupleData *tuple, void *arg);
-extern uint64 zen_row_look_block(ZenHTable *ht, uint64 block, bool believe, ZenRowLook look, void *arg,
-								 uint64 *apart);
 
 /* zen_row_newest -- the code of the newest version that is committed or this transaction's; false if there is none. */
 extern bool zen_row_newest(ZenHTable *ht, uint64 tidno, uint32 *code);

@@ -112,6 +112,7 @@ zen_writeset_add(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenVersion *version
 {
 	ZenWriteSet *ws = &zen_writeset;
 	ZenWrite   *w = &ws->writes[ws->nwrites];
+	Size		bytes = zen_write_bytes(version);
 
 	check_add(ws->nwrites, ws->writes_capacity);
 	Assert(!ws->writes_closed && word == zen_tidmap_word(ht, tidno));
@@ -122,7 +123,9 @@ zen_writeset_add(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenVersion *version
 	w->nest_level = present_level(ws->nwrites > 0 ? &w[-1].nest_level : NULL);
 	w->slot = InvalidZenSlot;
 	ws->nwrites++;
-	ws->bytes += zen_write_bytes(version);
+	ws->bytes += bytes;
+	if (zen_write_is_bare(version))
+		ws->bare += bytes;
 }
 
 void
@@ -183,6 +186,7 @@ zen_writeset_clear(void)
 
 	ws->nwrites = ws->nlocks = ws->nblocks = 0;
 	ws->bytes = ws->spared = 0;
+	ws->bare = ws->bare_spared = 0;
 	ws->writes_closed = ws->locks_closed = false;
 	shrink((void **) &ws->writes, &ws->writes_capacity);
 	shrink((void **) &ws->locks, &ws->locks_capacity);

@@ -67,6 +67,9 @@ typedef struct ZenWriteSet
 	Size		bytes;			/* of DRAM that the writes take, about; those
 								 * of savepoints rolled back still count */
 	Size		spared;			/* of these, what the last spilling has left */
+	Size		bare;			/* of bytes, those of versions without data
+								 * over others without data */
+	Size		bare_spared;	/* of these, what the last spilling has left */
 	bool		writes_closed;	/* zen's part of the end has been written: */
 	bool		locks_closed;	/* no writes, no row locks any more */
 } ZenWriteSet;
@@ -99,6 +102,13 @@ zen_write_bytes(ZenVersion *v)
 	Size		bytes = sizeof(ZenWrite) + offsetof(ZenVersion, data) + v->len;
 
 	return v->older != NULL ? bytes + offsetof(ZenVersion, data) + v->older->len : bytes;
+}
+
+/* Does neither a version nor the one that it replaces have data in DRAM?  Inside an epoch. */
+static inline bool
+zen_write_is_bare(const ZenVersion *v)
+{
+	return v->len == 0 && v->older != NULL && v->older->len == 0;
 }
 
 /* The bytes that a version takes in NVM. */

@@ -89,7 +89,7 @@ without_needless(uint64 w, ZenVersion **ended)
 	if (head->older != NULL || (zen_version_flags(head) & ZEN_V_FROZEN) == 0)
 		return w;
 	if (zen_version_flags(head) & ZEN_V_TOMBSTONE)
-		w = zen_word_with(w, ZEN_WORD_DEAD, ZEN_FAULT(S17_TOMBSTONES_FORGOTTEN) ? 0 : head->slot);
+		w = zen_word_with(w, ZEN_WORD_DEAD, ZEN_FAULT(S18_TOMBSTONES_FORGOTTEN) ? 0 : head->slot);
 	else if (head->slot != InvalidZenSlot)
 		w = zen_word_with(w, ZEN_WORD_NVM, head->slot);
 	else
@@ -123,7 +123,7 @@ zen_standby_unlink(ZenWord *word, ZenVersion *newer, ZenVersion *v)
 static void
 doubt_slot(const ZenVersion *v)
 {
-	if (v->slot != InvalidZenSlot && !ZEN_FAULT(S17_ABORTED_FORGOTTEN))
+	if (v->slot != InvalidZenSlot && !ZEN_FAULT(S18_ABORTED_FORGOTTEN))
 		zen_page_doubt(zen_slot_page(v->slot));
 }
 

@@ -1,5 +1,5 @@
 /*
- * standbykeep.c -- the end of a hot standby: what a promotion keeps of its maps (S17).
+ * standbykeep.c -- the end of a hot standby: what a promotion keeps of its maps (S18).
  *
  * Replay is over, and no reader is left.  So of each row the newest committed version is all that is needed: its word
  * leads to the slot, and versions in DRAM go.  Recovery takes these words as it takes a saved map's.  It reads the
@@ -38,7 +38,7 @@ static void
 doubt_item(ZenDueItem *item, uint64 arg)
 {
 	if (item->version != NULL && item->version->slot != InvalidZenSlot &&
-		!zen_standby_writer_committed(item->version) && !ZEN_FAULT(S17_LOSERS_TOLD))
+		!zen_standby_writer_committed(item->version) && !ZEN_FAULT(S18_LOSERS_TOLD))
 		zen_page_doubt(zen_slot_page(item->version->slot));
 }
 

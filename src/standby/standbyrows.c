@@ -25,7 +25,7 @@
 #include "cache/version.h"
 #include "nvm/htable.h"
 #include "nvm/page.h"
-#include "nvm/slotalloc.h"
+#include "nvm/slotread.h"
 #include "row/visibility.h"
 #include "standby/standbycollect.h"
 #include "standby/standbystate.h"

@@ -29,6 +29,7 @@
 #include "standby/standbycollect.h"
 #include "standby/standbyrows.h"
 #include "standby/standbystate.h"
+#include "storage/proclist.h"
 #include "utils/snapmgr.h"
 
 /* What the pool says of a region. */
@@ -52,7 +53,7 @@ is_seen_by(Snapshot s, uint64 full_xid)
 		zen_standby_committed(full_xid);
 }
 
-/* S18: a transaction in doubt that has committed is not newer than others.  They may have superseded its versions. */
+/* S17: a transaction in doubt that has committed is not newer than others.  They may have superseded its versions. */
 static void
 read_fates(Snapshot s)
 {
@@ -64,7 +65,7 @@ read_fates(Snapshot s)
 		if (!zen_region_doubt_written(r) || zen_region_doubt_read(r, &fate->xid, &fate->doubt) == ZEN_DOUBT_NONE ||
 			fate->doubt <= fate->committed)
 			fate->doubt = 0;
-		else if (is_seen_by(s, fate->xid) && !ZEN_FAULT(S18_ENDED_ON_TOP))
+		else if (is_seen_by(s, fate->xid) && !ZEN_FAULT(S17_ENDED_ON_TOP))
 		{
 			fate->committed = fate->doubt;
 			fate->doubt = 0;
@@ -291,8 +292,9 @@ zen_standby_try_scan(void)
 
 	if (zen_standby_state() == ZEN_STANDBY_LIVE)
 		return true;
-	if (ZEN_FAULT(S14_OLD_SNAPSHOTS))
-		pg_usleep(3000000L);	/* there are snapshots before it */
+	/* not before a reader waits: by then there are older snapshots */
+	if (ZEN_FAULT(S14_OLD_SNAPSHOTS) && proclist_is_empty(&zen_standby->changed.wakeup))
+		return false;
 	LWLockAcquire(zen_lock(ZEN_LOCK_STANDBY), LW_EXCLUSIVE);
 	if (zen_standby_state() == ZEN_STANDBY_OFF)
 		zen_standby_become(ZEN_STANDBY_WAITING);

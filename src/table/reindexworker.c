@@ -269,7 +269,7 @@ reindex_worker_round(Oid db, uint32 *rebuilt)
 {
 	bool		later = false;
 
-	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
+	for (uint32 i = 1; i < zen_htable_end(); i++)
 	{
 		ZenHTable  *ht = &zen_htables[i];
 
@@ -311,7 +311,7 @@ next_database(Oid after)
 {
 	Oid			found = InvalidOid;
 
-	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
+	for (uint32 i = 1; i < zen_htable_end(); i++)
 	{
 		ZenHTable  *ht = &zen_htables[i];
 

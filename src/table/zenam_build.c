@@ -25,6 +25,7 @@
 #include "pgstat.h"
 #include "port/pg_bitutils.h"
 #include "row/rowahead.h"
+#include "row/rowlook.h"
 #include "row/rowread.h"
 #include "storage/lmgr.h"
 #include "storage/procarray.h"

@@ -15,6 +15,7 @@ extern void zenam_scan_callbacks(TableAmRoutine *routine);
 extern void zenam_toast_callbacks(TableAmRoutine *routine);
 extern void zenam_dml_callbacks(TableAmRoutine *routine);
 extern void zenam_ddl_callbacks(TableAmRoutine *routine);
+extern void zenam_rewrite_callbacks(TableAmRoutine *routine);
 extern void zenam_vacuum_callbacks(TableAmRoutine *routine);
 extern void zenam_build_callbacks(TableAmRoutine *routine);
 

@@ -89,35 +89,40 @@ zenam_change_insert(Relation rel, HeapTuple tuple, CommandId cid, int options, u
 
 /* Insert into DRAM the rows that have no bit in done. */
 static void
-insert_rest(ZenHTable *ht, MinimalTuple *views, uint32 n, uint64 done, CommandId cid, bool frozen, ZenTakenTid *taken)
+insert_rest(ZenHTable *ht, const ZenNewRows *rows, uint64 done, ZenTakenTid *taken)
 {
 	uint32		i = 0;
 
-	while (i < n)
+	while (i < rows->n)
 	{
+		ZenNewRows	rest = *rows;
 		uint32		end = i;
 
-		while (end < n && !(done >> end & 1))
+		while (end < rows->n && !(done >> end & 1))
 			end++;
-		if (end > i)
-			zen_row_insert_many(ht, views + i, end - i, cid, frozen, taken + i);
+		rest.tuples += i;
+		rest.n = end - i;
+		if (rest.xmins != NULL)
+			rest.xmins += i;
+		if (rest.n > 0)
+			zen_row_insert_many(ht, &rest, taken + i);
 		i = end + 1;
 	}
 }
 
 void
-zenam_change_insert_many(Relation rel, HeapTuple *tuples, uint32 n, CommandId cid, int options)
+zenam_change_insert_many(Relation rel, HeapTuple *tuples, uint32 n, CommandId cid, int options,
+						 const TransactionId *xmins)
 {
 	MinimalTuple views[ZEN_INSERT_ROWS];
 	ZenTakenTid taken[ZEN_INSERT_ROWS];
-	bool		frozen = (options & HEAP_INSERT_FROZEN) != 0;
+	ZenNewRows	rows = {.tuples = views,.n = n,.cid = cid,.frozen = (options & HEAP_INSERT_FROZEN) != 0,.xmins = xmins};
 	ZenHTable  *ht = begin_insertion(rel);
-	uint64		spilled;
 
+	Assert(n <= ZEN_INSERT_ROWS);
 	for (uint32 i = 0; i < n; i++)
 		views[i] = change_view(tuples[i]);
-	spilled = frozen ? 0 : zen_spill_new_rows(ht, views, n, cid, taken);
-	insert_rest(ht, views, n, spilled, cid, frozen, taken);
+	insert_rest(ht, &rows, zen_spill_new_rows(ht, &rows, taken), taken);
 	for (uint32 i = 0; i < n; i++)
 		mark_inserted(rel, tuples[i], taken[i].tidno, cid);
 	CheckForSerializableConflictIn(rel, NULL, InvalidBlockNumber);
@@ -182,23 +187,20 @@ zenam_change_end_wait(ZenWaiter *w)
 
 /* ---------- one change ---------- */
 
-ZenChange
-zenam_change_begin(Relation rel, ItemPointer tid, CommandId cid, LockTupleMode mode, Snapshot crosscheck)
+void
+zenam_change_begin(ZenChange *c, Relation rel, ItemPointer tid, CommandId cid, LockTupleMode mode, Snapshot crosscheck)
 {
-	ZenChange	c;
-
 	ZenAssertNotInEpoch();
 	Assert(CheckRelationLockedByMe(rel, RowShareLock, true));
 	Assert(ItemPointerIsValid(tid) && zen_tid_code(tid) <= ZEN_MAX_CODE);
 	zen_gate();
-	memset(&c, 0, sizeof(c));
-	c.ht = zen_rel_htable(rel);
-	c.tidno = zen_tidno(tid);
-	c.code = zen_tid_code(tid);
-	c.cid = cid;
-	c.mode = mode;
-	c.crosscheck = crosscheck;
-	return c;
+	memset(c, 0, sizeof(*c));
+	c->ht = zen_rel_htable(rel);
+	c->tidno = zen_tidno(tid);
+	c->code = zen_tid_code(tid);
+	c->cid = cid;
+	c->mode = mode;
+	c->crosscheck = crosscheck;
 }
 
 /* Attempt a change, by zen_row_lock() or change_row(), until the result is final. */

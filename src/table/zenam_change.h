@@ -39,13 +39,14 @@ extern void zenam_change_insert(Relation rel, HeapTuple tuple, CommandId cid, in
  * zenam_change_insert_many -- the same for n tuples, at most ZEN_INSERT_ROWS.
  *
  * What holds for all is looked at once: the gate, the exclusive stage, the size of the transaction, and predicate locks
- * of the table after the last row.
+ * of the table after the last row.  xmins: as in ZenNewRows.
  */
-extern void zenam_change_insert_many(Relation rel, HeapTuple *tuples, uint32 n, CommandId cid, int options);
+extern void zenam_change_insert_many(Relation rel, HeapTuple *tuples, uint32 n, CommandId cid, int options,
+									 const TransactionId *xmins);
 
 /* zenam_change_begin -- a change of the version at tid; the caller fills in the new contents.  Passes the gate. */
-extern ZenChange zenam_change_begin(Relation rel, ItemPointer tid, CommandId cid, LockTupleMode mode,
-									Snapshot crosscheck);
+extern void zenam_change_begin(ZenChange *c, Relation rel, ItemPointer tid, CommandId cid, LockTupleMode mode,
+							   Snapshot crosscheck);
 
 /*
  * zenam_change_lock -- lock the row for c->mode.

@@ -1,31 +1,24 @@
 /*
- * zenam_ddl.c -- creation, truncation, move, rewrite and size of zen tables.
+ * zenam_ddl.c -- creation, truncation, move and size of zen tables.
  *
  * A table's rows are in an HTable, which belongs to one relfilenode.  A new relfilenode, for TRUNCATE or a rewrite,
  * is a new HTable; a move (SET TABLESPACE) gives the HTable another name.  Both follow the fate of the transaction
- * (txn/ddl.c).  CLUSTER and VACUUM FULL copy rows with their versions: snapshots of other transactions go on seeing
- * them.
+ * (txn/ddl.c).
  */
 #include "table/zenam_callbacks.h"
 
 #include <math.h>
 
-#include "access/genam.h"
 #include "access/multixact.h"
-#include "base/epoch.h"
 #include "base/guc.h"
 #include "cache/version.h"
 #include "catalog/pg_class.h"
 #include "catalog/storage.h"
-#include "commands/progress.h"
 #include "miscadmin.h"
 #include "nvm/moment.h"
 #include "optimizer/plancat.h"
-#include "pgstat.h"
 #include "recovery/gate.h"
 #include "replication/slot.h"
-#include "row/rowmake.h"
-#include "row/visibility.h"
 #include "storage/lmgr.h"
 #include "storage/smgr.h"
 #include "stream/streamclients.h"
@@ -34,13 +27,9 @@
 #include "table/zenam_reindex.h"
 #include "table/zenam_rel.h"
 #include "table/zenam_stream.h"
-#include "table/zenam_toast.h"
 #include "table/zenam_unlogged.h"
 #include "txn/ddl.h"
 #include "txn/prepared.h"
-#include "txn/spill.h"
-#include "utils/memutils.h"
-#include "utils/snapmgr.h"
 
 /* ---------- standbys ---------- */
 
@@ -174,136 +163,6 @@ zenam_relation_copy_data(Relation rel, const RelFileLocator *newrlocator)
 	RelationDropStorage(rel);
 }
 
-/* ---------- CLUSTER, VACUUM FULL ---------- */
-
-/*
- * Form a version's contents anew for the new table: dropped columns become null, out-of-line values move to the
- * new toast table.
- */
-static ZenVersion *
-reform_version(ZenVersion *v, Relation old_table, Relation new_table)
-{
-	TupleDesc	desc = RelationGetDescr(old_table);
-	Datum	   *values = palloc(desc->natts * sizeof(Datum));
-	bool	   *isnull = palloc(desc->natts * sizeof(bool));
-	HeapTuple	tuple = heap_tuple_from_minimal_tuple((MinimalTuple) v->data);
-	HeapTuple	formed,
-				stored;
-	MinimalTuple minimal;
-
-	Assert(v->len > 0);
-	heap_deform_tuple(tuple, desc, values, isnull);
-	for (int i = 0; i < desc->natts; i++)
-		if (TupleDescAttr(desc, i)->attisdropped)
-			isnull[i] = true;
-	formed = heap_form_tuple(RelationGetDescr(new_table), values, isnull);
-	stored = zen_toast_needed(new_table, formed) ? zen_toast_insert_or_update(new_table, formed, NULL) : formed;
-	minimal = zen_minimal_copy(stored);
-	return zen_row_reform(v, minimal);
-}
-
-typedef struct Copy
-{
-	Relation	old_table;
-	Relation	new_table;
-	ZenHTable  *from;
-	ZenHTable  *to;
-	MemoryContext per_row;
-	double		live;
-	double		dead;
-} Copy;
-
-/* Form all versions of the chain in hand anew, and give it to the new table. */
-static void
-place_chain(Copy *copy, ZenVersion **chain)
-{
-	MemoryContext old = MemoryContextSwitchTo(copy->per_row);
-
-	ZenAssertNotInEpoch();
-	Assert(*chain != NULL);
-	for (ZenVersion **link = chain; *link != NULL; link = &(*link)->older)
-		if ((*link)->len > 0)
-			*link = reform_version(*link, copy->old_table, copy->new_table);
-	MemoryContextSwitchTo(old);
-	MemoryContextReset(copy->per_row);
-	if (zen_version_flags(*chain) & ZEN_V_TOMBSTONE)
-		copy->dead++;
-	else
-		copy->live++;
-	zen_spill_if_large();
-	zen_row_place(copy->to);
-}
-
-static void
-copy_old_row(Copy *copy, uint64 tidno)
-{
-	ZenVersion **chain;
-
-	CHECK_FOR_INTERRUPTS();
-	chain = zen_row_clone(copy->from, tidno);
-	if (chain == NULL)
-		return;
-	place_chain(copy, chain);
-	pgstat_progress_update_param(PROGRESS_CLUSTER_HEAP_TUPLES_SCANNED, copy->live + copy->dead);
-	pgstat_progress_update_param(PROGRESS_CLUSTER_HEAP_TUPLES_WRITTEN, copy->live + copy->dead);
-}
-
-/* Each TID stands once in the index, so its order is the order of the copy. */
-static void
-copy_by_index(Copy *copy, Relation index)
-{
-	IndexScanDesc scan = zen_index_beginscan(copy->old_table, index, SnapshotAny, 0);
-	ItemPointer tid;
-
-	index_rescan(scan, NULL, 0, NULL, 0);
-	while ((tid = index_getnext_tid(scan, ForwardScanDirection)) != NULL)
-		copy_old_row(copy, zen_tidno(tid));
-	index_endscan(scan);
-}
-
-static void
-copy_by_block(Copy *copy)
-{
-	uint64		nblocks = zen_tidmap_nblocks(copy->from);
-
-	pgstat_progress_update_param(PROGRESS_CLUSTER_TOTAL_HEAP_BLKS, nblocks);
-	for (uint64 block = 0; block < nblocks; block++)
-	{
-		for (uint64 i = 0; i < ZEN_TIDS_PER_BLOCK; i++)
-			copy_old_row(copy, block * ZEN_TIDS_PER_BLOCK + i);
-		pgstat_progress_update_param(PROGRESS_CLUSTER_HEAP_BLKS_SCANNED, block + 1);
-	}
-}
-
-static void
-zenam_relation_copy_for_cluster(Relation old_table, Relation new_table, Relation old_index, bool use_sort,
-								TransactionId oldest_xmin, TransactionId *xid_cutoff, MultiXactId *multi_cutoff,
-								double *num_tuples, double *tups_vacuumed, double *tups_recently_dead)
-{
-	Copy		copy = {.old_table = old_table,.new_table = new_table};
-
-	zen_gate();
-	copy.from = zen_rel_htable(old_table);
-	copy.to = zen_rel_htable_raw(new_table);
-	Assert(copy.from != copy.to);
-	Assert(CheckRelationLockedByMe(old_table, AccessExclusiveLock, false));
-	copy.per_row = AllocSetContextCreate(CurrentMemoryContext, "zen copy", ALLOCSET_DEFAULT_SIZES);
-	(void) zen_horizon_look();	/* versions that every snapshot sees are
-								 * copied as such */
-	pgstat_progress_update_param(PROGRESS_CLUSTER_PHASE, old_index ?
-								 PROGRESS_CLUSTER_PHASE_INDEX_SCAN_HEAP : PROGRESS_CLUSTER_PHASE_SEQ_SCAN_HEAP);
-	if (old_index != NULL)
-		copy_by_index(&copy, old_index);
-	else
-		copy_by_block(&copy);
-	MemoryContextDelete(copy.per_row);
-	*num_tuples = copy.live + copy.dead;
-	*tups_vacuumed = 0;
-	*tups_recently_dead = copy.dead;
-	*xid_cutoff = InvalidTransactionId;
-	*multi_cutoff = InvalidMultiXactId;
-}
-
 /* ---------- size ---------- */
 
 static uint64
@@ -363,7 +222,6 @@ zenam_ddl_callbacks(TableAmRoutine *routine)
 	routine->ZEN_AM_SET_NEW_FILELOCATOR = zenam_relation_set_new_filelocator;
 	routine->relation_nontransactional_truncate = zenam_relation_nontransactional_truncate;
 	routine->relation_copy_data = zenam_relation_copy_data;
-	routine->relation_copy_for_cluster = zenam_relation_copy_for_cluster;
 	routine->relation_size = zenam_relation_size;
 	routine->relation_estimate_size = zenam_relation_estimate_size;
 }

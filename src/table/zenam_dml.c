@@ -16,6 +16,7 @@
 #include "pgstat.h"
 #include "row/rowmake.h"
 #include "row/rowread.h"
+#include "table/bulkinsert.h"
 #include "table/zenam_callbacks.h"
 #include "table/zenam_fetch.h"
 #include "table/zenam_rel.h"
@@ -139,7 +140,14 @@ static void
 zenam_tuple_insert(Relation rel, TupleTableSlot *slot, CommandId cid, int options,
 				   struct BulkInsertStateData *bistate)
 {
-	insert_slot(rel, slot, cid, options, 0);
+	if (bistate == NULL || !zen_bulk_insert(rel, slot, cid, options))
+		insert_slot(rel, slot, cid, options, 0);
+}
+
+static void
+zenam_finish_bulk_insert(Relation rel, int options)
+{
+	zen_bulk_finish(rel);
 }
 
 static void
@@ -179,7 +187,7 @@ insert_slots(Relation rel, TupleTableSlot **slots, uint32 n, CommandId cid, int 
 		new[i] = begin_insert(rel, slots[i]);
 		stored[i] = new[i].stored;
 	}
-	zenam_change_insert_many(rel, stored, n, cid, options);
+	zenam_change_insert_many(rel, stored, n, cid, options, NULL);
 	if (zenam_stream_logs(rel))
 		zenam_stream_insert(rel, stored, n);
 	for (uint32 i = 0; i < n; i++)
@@ -364,15 +372,18 @@ zenam_tuple_update(Relation rel, ItemPointer otid, TupleTableSlot *slot, Command
 				   Snapshot crosscheck, bool wait, TM_FailureData *tmfd, LockTupleMode *lockmode,
 				   TU_UpdateIndexes *update_indexes)
 {
-	ZenChange	c = zenam_change_begin(rel, otid, cid, LockTupleExclusive, crosscheck);
+	ZenChange	c;
 	HeapTupleData old;
 	bool		should_free;
-	HeapTuple	tuple = slot_tuple(rel, slot, &should_free);
-	HeapTuple	stored = tuple;
+	HeapTuple	tuple;
+	HeapTuple	stored;
 	TM_Result	result = TM_Ok;
-	bool		have_old = fetch_old(rel, c.ht, otid, &old);
+	bool		have_old;
 	ZenWaiter	w = {.rel = rel,.policy = wait ? LockWaitBlock : LockWaitSkip,.oper = XLTW_Update};
 
+	zenam_change_begin(&c, rel, otid, cid, LockTupleExclusive, crosscheck);
+	tuple = stored = slot_tuple(rel, slot, &should_free);
+	have_old = fetch_old(rel, c.ht, otid, &old);
 	zen_check_change(rel);
 	if (have_old)
 		classify_update(rel, &old, tuple, &c);
@@ -414,12 +425,13 @@ static TM_Result
 zenam_tuple_delete(Relation rel, ItemPointer tid, CommandId cid, Snapshot snapshot, Snapshot crosscheck,
 				   bool wait, TM_FailureData *tmfd, bool changingPart)
 {
-	ZenChange	c = zenam_change_begin(rel, tid, cid, LockTupleExclusive, crosscheck);
+	ZenChange	c;
 	HeapTupleData old;
 	TM_Result	result;
 	bool		log;
 
 	Assert(!changingPart || rel->rd_rel->relispartition);
+	zenam_change_begin(&c, rel, tid, cid, LockTupleExclusive, crosscheck);
 	c.moved = changingPart;
 	result = zenam_change_delete(&c, rel, wait);
 	if (result != TM_Ok)
@@ -451,11 +463,15 @@ static TM_Result
 lock_and_show(Relation rel, ItemPointer tid, TupleTableSlot *slot, CommandId cid, LockTupleMode mode,
 			  LockWaitPolicy policy, TM_FailureData *tmfd)
 {
-	ZenChange	c = zenam_change_begin(rel, tid, cid, mode, InvalidSnapshot);
+	ZenChange	c;
 	ZenWaiter	w = {.rel = rel,.policy = policy,.oper = XLTW_Lock};
-	ZenFetch	f = {.ht = c.ht,.tidno = c.tidno,.snapshot = SnapshotAny,.code = (int) c.code};
+	ZenFetch	f = {.snapshot = SnapshotAny};
 	TM_Result	result;
 
+	zenam_change_begin(&c, rel, tid, cid, mode, InvalidSnapshot);
+	f.ht = c.ht;
+	f.tidno = c.tidno;
+	f.code = (int) c.code;
 	c.row = f.row = zenam_slot_row(slot);
 	result = zenam_change_lock(&c, &w);
 	zenam_change_end_wait(&w);
@@ -517,6 +533,7 @@ zenam_dml_callbacks(TableAmRoutine *routine)
 	routine->tuple_insert_speculative = zenam_tuple_insert_speculative;
 	routine->tuple_complete_speculative = zenam_tuple_complete_speculative;
 	routine->multi_insert = zenam_multi_insert;
+	routine->finish_bulk_insert = zenam_finish_bulk_insert;
 	routine->tuple_delete = zenam_tuple_delete;
 	routine->tuple_update = zenam_tuple_update;
 	routine->tuple_lock = zenam_tuple_lock;

@@ -292,7 +292,7 @@ zenam_index_fetch_reset(IndexFetchTableData *data)
 	if (index->seen != NULL)
 		zen_index_seen_begin(index->seen);
 	if (index->visible > 0)
-		zen_row_count_visible(index->ht, index->visible);
+		zen_row_count_scanned(index->ht, index->visible, 0);
 	index->visible = 0;
 }
 

@@ -21,6 +21,7 @@ zen_tableam_handler(PG_FUNCTION_ARGS)
 		zenam_toast_callbacks(routine);
 		zenam_dml_callbacks(routine);
 		zenam_ddl_callbacks(routine);
+		zenam_rewrite_callbacks(routine);
 		zenam_vacuum_callbacks(routine);
 		zenam_build_callbacks(routine);
 		routine->type = T_TableAmRoutine;

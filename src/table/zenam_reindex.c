@@ -590,7 +590,7 @@ zen_reindex_hold(void)
 	if (!prepared_to_end)
 		before_shmem_exit(let_go_at_exit, 0);
 	prepared_to_end = true;
-	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
+	for (uint32 i = 1; i < zen_htable_end(); i++)
 	{
 		ZenHTable  *ht = &zen_htables[i];
 

@@ -19,6 +19,7 @@
 #include "storage/predicate.h"
 #include "recovery/gate.h"
 #include "row/rowread.h"
+#include "table/bulkinsert.h"
 #include "table/zenam_callbacks.h"
 #include "table/zenam_fetch.h"
 #include "table/zenam_rel.h"
@@ -141,6 +142,7 @@ zenam_scan_begin(Relation rel, Snapshot snapshot, int nkeys, struct ScanKeyData 
 	Assert(CheckRelationLockedByMe(rel, AccessShareLock, true));
 	Assert(snapshot != NULL || (flags & SO_TYPE_ANALYZE));
 	zen_refuse_while_decoding(rel);
+	zen_bulk_before_read(rel);
 	RelationIncrementReferenceCount(rel);
 	scan->base.rs_rd = rel;
 	scan->base.rs_snapshot = snapshot;
@@ -195,6 +197,7 @@ zenam_scan_rescan(TableScanDesc sscan, struct ScanKeyData *key, bool set_params,
 {
 	if (key != NULL && sscan->rs_nkeys > 0)
 		memcpy(sscan->rs_key, key, sizeof(ScanKeyData) * sscan->rs_nkeys);
+	zen_bulk_before_read(sscan->rs_rd);
 	init_scan((ZenScan *) sscan);
 }
 
@@ -429,13 +432,14 @@ zenam_scan_getnextslot(TableScanDesc sscan, ScanDirection direction, TupleTableS
 }
 
 bool
-zen_scan_next_rows(TableScanDesc sscan, TupleTableSlot *slot, ZenScanRows *rows)
+zen_scan_next_rows(TableScanDesc sscan, TupleTableSlot *slot, const ZenRowView *view, ZenScanRows *rows)
 {
 	ZenScan    *scan = (ZenScan *) sscan;
 
 	Assert(scan->worker == NULL && sscan->rs_nkeys == 0);
 	rows->block = NULL;
 	rows->found = rows->apart = 0;
+	rows->viewed = -1;
 	if (!scan_next_block(scan, true))
 	{
 		ExecClearTuple(slot);
@@ -446,13 +450,18 @@ zen_scan_next_rows(TableScanDesc sscan, TupleTableSlot *slot, ZenScanRows *rows)
 		rows->apart = PG_UINT64_MAX;
 		return true;
 	}
-	rows->block = zenam_slot_block(slot);
-	zen_row_fetch_block(scan->ht, scan->block, PG_UINT64_MAX, sscan->rs_snapshot, rows->block);
-	rows->found = rows->block->found;
-	rows->apart = rows->block->apart;
+	if (view != NULL)
+		rows->viewed = zen_row_view_block(scan->ht, scan->block, view);
+	if (rows->viewed < 0)
+	{
+		rows->block = zenam_slot_block(slot);
+		zen_row_fetch_block(scan->ht, scan->block, PG_UINT64_MAX, sscan->rs_snapshot, rows->block);
+		rows->found = rows->block->found;
+		rows->apart = rows->block->apart;
+	}
 
 	/* named after indexes, but adds as pgstat_count_heap_getnext() does */
-	pgstat_count_index_tuples(sscan->rs_rd, pg_popcount64(rows->found));
+	pgstat_count_index_tuples(sscan->rs_rd, rows->viewed < 0 ? pg_popcount64(rows->found) : rows->viewed);
 	return true;
 }
 

@@ -7,6 +7,7 @@
 #include "base/compat.h"
 
 #include "access/tableam.h"
+#include "row/rowlook.h"
 #include "row/rowread.h"
 
 /*
@@ -25,6 +26,8 @@ typedef struct ZenScanRows
 	ZenRowBlock *block;			/* has the rows whose bits are in found */
 	uint64		found;
 	uint64		apart;			/* bit i: zen_scan_lone_row() will tell */
+	int			viewed;			/* rows that the view has had, instead of the
+								 * fields above; or -1 */
 } ZenScanRows;
 
 /*
@@ -34,9 +37,12 @@ typedef struct ZenScanRows
  * slot's memory until the slot is used for another block.  The slot shows none of them.  A scan is read either so or
  * row by row.
  *
+ * With a view, which may be NULL, the rows are viewed where they are, if all that there are can be.
+ *
  * zen_scan_lone_row -- fetch the row whose bit i is in apart; false if there is none.  The slot shows it.
  */
-extern bool zen_scan_next_rows(TableScanDesc scan, TupleTableSlot *slot, ZenScanRows *rows);
+extern bool zen_scan_next_rows(TableScanDesc scan, TupleTableSlot *slot, const ZenRowView *view,
+							   ZenScanRows *rows);
 extern bool zen_scan_lone_row(TableScanDesc scan, TupleTableSlot *slot, int i);
 
 #endif							/* ZENAM_SCAN_H */

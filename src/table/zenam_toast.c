@@ -291,9 +291,11 @@ save_value(Relation rel, Datum value, struct varlena *oldexternal)
 static void
 delete_chunk(Relation toastrel, ItemPointer tid, CommandId cid)
 {
-	ZenChange	c = zenam_change_begin(toastrel, tid, cid, LockTupleExclusive, InvalidSnapshot);
-	TM_Result	result = zenam_change_delete(&c, toastrel, true);
+	ZenChange	c;
+	TM_Result	result;
 
+	zenam_change_begin(&c, toastrel, tid, cid, LockTupleExclusive, InvalidSnapshot);
+	result = zenam_change_delete(&c, toastrel, true);
 	Assert(toastrel->rd_rel->relkind == RELKIND_TOASTVALUE);
 	if (result != TM_Ok)
 		elog(ERROR, "tuple of relation \"%s\" could not be deleted: result %d",

@@ -32,6 +32,8 @@
 #include "utils/timeout.h"
 #include "utils/timestamp.h"
 
+#define BLOCKS_PER_LEAF	(ZEN_LEAF_WORDS / ZEN_TIDS_PER_BLOCK)
+
 /* ---------- TIDs ---------- */
 
 typedef struct VacuumCounts
@@ -115,28 +117,49 @@ is_full_block(ZenWord *words)
 	return full;
 }
 
-/* First pass: count, and mark dead TIDs.  Lists the blocks that the last pass must look at; how many? */
+/* First pass over one block; false if all see a row under each TID of it. */
+static bool
+mark_block(ZenHTable *ht, uint32 block, bool remove, VacuumCounts *counts)
+{
+	uint64		first = (uint64) block * ZEN_TIDS_PER_BLOCK;
+	ZenWord    *words = zen_tidmap_word(ht, first);
+
+	Assert(words != NULL);
+	if (is_full_block(words))
+	{
+		counts->live += ZEN_TIDS_PER_BLOCK;
+		return false;
+	}
+	zen_vacuum_delay_point();
+	for (int i = 0; i < ZEN_TIDS_PER_BLOCK; i++)
+		mark_if_dead(ht, first + i, &words[i], remove, counts);
+	return true;
+}
+
+/*
+ * First pass: count, and mark dead TIDs.  Lists the blocks that the last pass must look at; how many?
+ *
+ * Leaves of the map that were full at an earlier VACUUM, and have not changed since, are not looked at.
+ */
 static uint32
 mark_dead(ZenHTable *ht, uint32 nblocks, bool remove, VacuumCounts *counts, uint32 *blocks)
 {
 	uint32		n = 0;
+	uint32		end;
 
-	for (uint32 b = 0; b < nblocks; b++)
+	for (uint32 leaf = 0; leaf < nblocks; leaf = end)
 	{
-		uint64		first = (uint64) b * ZEN_TIDS_PER_BLOCK;
-		ZenWord    *words = zen_tidmap_word(ht, first);
-
-		Assert(words != NULL);
+		end = Min(leaf + BLOCKS_PER_LEAF, nblocks);
 		zen_vacuum_delay_point();
-		pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_SCANNED, b);
-		if (is_full_block(words))
+		pgstat_progress_update_param(PROGRESS_VACUUM_HEAP_BLKS_SCANNED, leaf);
+		if (zen_tidmap_leaf_is_full(ht, (uint64) leaf * ZEN_TIDS_PER_BLOCK))
 		{
-			counts->live += ZEN_TIDS_PER_BLOCK;
+			counts->live += (double) (end - leaf) * ZEN_TIDS_PER_BLOCK;
 			continue;
 		}
-		blocks[n++] = b;
-		for (int i = 0; i < ZEN_TIDS_PER_BLOCK; i++)
-			mark_if_dead(ht, first + i, &words[i], remove, counts);
+		for (uint32 b = leaf; b < end; b++)
+			if (mark_block(ht, b, remove, counts))
+				blocks[n++] = b;
 	}
 	return n;
 }

@@ -325,19 +325,27 @@ is_hot(ZenVersion *v)
 	return hot;
 }
 
+/*
+ * Write a version to its slot.  pending: its lines are flushed with its neighbours'; NULL: all but that of its header
+ * are flushed at once.
+ */
 static void
-write_version(ZenCommit *commit, ZenWrite *w, bool flush_header)
+write_version(ZenCommit *commit, ZenWrite *w, ZenFlushRange *pending)
 {
 	ZenVersion *v = w->version;
 	bool		deleted = (zen_version_flags(v) & ZEN_V_TOMBSTONE) != 0;
 	uint64		link = deleted ? link_of(w) : 0;
 	ZenTombstone tombstone = zen_tombstone(link);
+	const MinimalTupleData *tuple = link ? (MinimalTuple) &tombstone : zen_version_tuple(v);
+	uint64		word1 = zen_word1(w->ht->idx, w->tidno, v->code, deleted);
 
 	/* R1: the newest of its tuple, which is still this transaction's */
 	Assert(zen_word_leads_to(zen_word_read(w->word), v) || ZEN_FAULT(R15_SAME_CTS_TWICE));
 	Assert(!(zen_version_flags(v) & (ZEN_V_ABORTED | ZEN_V_SPECULATIVE)));
-	zen_tuple_write(w->slot, commit->cts, zen_word1(w->ht->idx, w->tidno, v->code, deleted), v->xmin,
-					link ? (MinimalTuple) &tombstone : zen_version_tuple(v), flush_header);
+	if (pending != NULL)
+		zen_tuple_write_among(w->slot, commit->cts, word1, v->xmin, tuple, pending);
+	else
+		zen_tuple_write(w->slot, commit->cts, word1, v->xmin, tuple, false);
 	v->slot = w->slot;
 	if (zen_flush_hints() && !is_hot(v))
 		zen_flush_hint(zen_slot_ptr(w->slot), deleted ? ZEN_TOMBSTONE_SIZE : zen_tuple_size(v->len));
@@ -507,12 +515,15 @@ write_carrier(ZenCommit *commit, ZenSlot slot, bool flush)
 }
 
 static inline void
-write_slot(ZenCommit *commit, ZenWrite *w, bool flush_all)
+write_slot(ZenCommit *commit, ZenWrite *w, bool flush_all, ZenFlushRange *pending)
 {
 	bool		flush = flush_all || w->slot != commit->last;
 
+	/* the line with LP is not flushed before by what is pending */
+	if (!flush)
+		zen_flush_pending(pending);
 	if (likely(w->version != NULL))
-		write_version(commit, w, flush);
+		write_version(commit, w, flush ? pending : NULL);
 	else if (w->slot != commit->sink_slot)
 		write_carrier(commit, w->slot, flush);
 }
@@ -520,6 +531,8 @@ write_slot(ZenCommit *commit, ZenWrite *w, bool flush_all)
 void
 zen_commit_store(ZenCommit *commit, ZenWriteSet *ws, bool flush_all)
 {
+	ZenFlushRange pending = {0};
+
 	Assert(commit->stage == ZEN_STAGE_LEASED && commit->cts != 0);
 	ZenAssertRegionMine(commit->region);
 	if (commit->last == InvalidZenSlot)
@@ -529,7 +542,8 @@ zen_commit_store(ZenCommit *commit, ZenWriteSet *ws, bool flush_all)
 	enter_stage(commit, ZEN_STAGE_WRITTEN);
 	for (ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
 		if (w->slot != InvalidZenSlot)
-			write_slot(commit, w, flush_all);
+			write_slot(commit, w, flush_all, &pending);
+	zen_flush_pending(&pending);
 	if (ZEN_FAULT(R4_MOVE_ANCHOR_EARLY))
 		zen_regions[commit->region].anchor = commit->last;
 }

@@ -112,7 +112,7 @@ find_moved_by_leader(RelFileLocator loc)
 	uint64		full_xid = U64FromFullTransactionId(GetTopFullTransactionIdIfAny());
 
 	Assert(IsParallelWorker());
-	for (uint32 i = 1; i < ZEN_MAX_HTABLES && full_xid != 0; i++)
+	for (uint32 i = 1; i < zen_htable_end() && full_xid != 0; i++)
 		if (zen_htables[i].in_use && zen_htable_move_xid(i) == full_xid && moves_to(&zen_htables[i], loc))
 			return &zen_htables[i];
 	return NULL;
@@ -152,7 +152,7 @@ zen_ddl_drop(ZenHTable *ht)
 void
 zen_ddl_drop_database(Oid db)
 {
-	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
+	for (uint32 i = 1; i < zen_htable_end(); i++)
 		if (zen_htables[i].in_use && zen_htables[i].db == db)
 			zen_ddl_drop(&zen_htables[i]);
 }
@@ -412,7 +412,7 @@ void
 zen_ddl_resolve(uint64 full_xid, bool committed)
 {
 	Assert(full_xid != 0 && LWLockHeldByMeInMode(zen_lock(ZEN_LOCK_RECOVERY), LW_EXCLUSIVE));
-	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
+	for (uint32 i = 1; i < zen_htable_end(); i++)
 	{
 		ZenHTable  *ht = &zen_htables[i];
 

@@ -86,11 +86,34 @@ typedef struct Prepared
 
 static Prepared *prepared;		/* [ZEN_MAX_REGIONS] */
 
-/*
- * How many are in use, or about to be, or are being finished: raised before in_use is set, lowered when all is done.
- * After an error in between it stays too high, which costs a look at all entries.
- */
-static pg_atomic_uint32 *nprepared;
+typedef struct PreparedCounts
+{
+	/*
+	 * How many are in use, or about to be, or are being finished: raised
+	 * before in_use is set, lowered when all is done.  After an error in
+	 * between it stays too high, which costs a look at the entries.
+	 */
+	pg_atomic_uint32 n;
+
+	/*
+	 * Entries from this one on have never been in use; raised before n is.
+	 * All of them take some megabytes, and most servers use the first few.
+	 */
+	pg_atomic_uint32 end;
+} PreparedCounts;
+
+static PreparedCounts *counts;
+
+/* The entry of a region is about to be in use. */
+static void
+note_in_use(uint32 region)
+{
+	uint32		end = pg_atomic_read_u32(&counts->end);
+
+	while (end <= region && !pg_atomic_compare_exchange_u32(&counts->end, &end, region + 1))
+		;
+	pg_atomic_fetch_add_u32(&counts->n, 1); /* a full barrier */
+}
 
 /* ---------- arrays in the arena ---------- */
 
@@ -326,7 +349,7 @@ zen_prepared_hand_over(ZenCommit *commit)
 	Assert(zen_regions[commit->region].doubt_xid == p->full_xid || ZEN_FAULT(R9_NO_DESCRIPTOR));
 	Assert(p->set.nwrites >= zen_writeset.nwrites && p->set.nlocks <= zen_writeset.nlocks);
 	p->commit = *commit;
-	pg_atomic_fetch_add_u32(nprepared, 1);	/* a full barrier */
+	note_in_use(commit->region);
 	p->in_use = true;
 	zen_commit_hand_over(commit);
 }
@@ -398,7 +421,7 @@ prepared_finish(Prepared *p, bool committed)
 	}
 	zen_ddl_resolve(full_xid, committed);
 	prepared_free(&copy);
-	pg_atomic_fetch_sub_u32(nprepared, 1);
+	pg_atomic_fetch_sub_u32(&counts->n, 1);
 }
 
 bool
@@ -409,11 +432,11 @@ zen_prepared_resolve(void)
 	ZenAssertNotInEpoch();
 	ZenAssertNoWordLocked();
 	/* DDL asks often, and there is none mostly */
-	if (max_prepared_xacts == 0 || pg_atomic_read_u32(nprepared) == 0)
+	if (max_prepared_xacts == 0 || pg_atomic_read_u32(&counts->n) == 0)
 		return false;
 	Assert(!LWLockHeldByMe(zen_lock(ZEN_LOCK_RECOVERY)));
 	LWLockAcquire(zen_lock(ZEN_LOCK_RECOVERY), LW_EXCLUSIVE);
-	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+	for (uint32 r = 0; r < pg_atomic_read_u32(&counts->end); r++)
 	{
 		Prepared   *p = &prepared[r];
 
@@ -445,7 +468,7 @@ void
 zen_prepared_walk(void (*visit) (uint32 region, ZenSlot slot, ZenTupleHeader former, void *arg),
 				  void (*visit_lock) (ZenHTable *ht, uint64 tidno), void *arg)
 {
-	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+	for (uint32 r = 0; r < pg_atomic_read_u32(&counts->end); r++)
 	{
 		ZenWriteSet *set = &prepared[r].set;
 
@@ -832,11 +855,11 @@ zen_prepared_restore(bool (*count) (void))
 		if (!zen_gcqueue_reserve(r, p->set.nblocks))
 			zen_arena_full_error();
 		zen_region_rest(r, true);
-		pg_atomic_fetch_add_u32(nprepared, 1);
+		note_in_use(r);
 		p->in_use = true;
 	}
 	/* I9: one may have locked a row that another has updated */
-	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+	for (uint32 r = 0; r < pg_atomic_read_u32(&counts->end); r++)
 		for (uint32 i = 0; prepared[r].in_use && i < prepared[r].set.nlocks; i++)
 			relock(&prepared[r].set.locks[i]);
 }
@@ -852,10 +875,12 @@ prepared_shmem_init(void)
 	prepared = ShmemInitStruct("zen prepared transactions", ZEN_MAX_REGIONS * sizeof(Prepared), &found);
 	if (!found)
 		memset(prepared, 0, ZEN_MAX_REGIONS * sizeof(Prepared));
-	nprepared = ShmemInitStruct("zen prepared transactions count", sizeof(pg_atomic_uint32), &found);
-	if (!found)
-		pg_atomic_init_u32(nprepared, 0);
+	counts = ShmemInitStruct("zen prepared transactions count", sizeof(PreparedCounts), &found);
+	if (found)
+		return;
+	pg_atomic_init_u32(&counts->n, 0);
+	pg_atomic_init_u32(&counts->end, 0);
 }
 
-const ZenShmem zen_prepared_shmem = {.bytes = ZEN_MAX_REGIONS * sizeof(Prepared) + sizeof(pg_atomic_uint32),
+const ZenShmem zen_prepared_shmem = {.bytes = ZEN_MAX_REGIONS * sizeof(Prepared) + sizeof(PreparedCounts),
 .init = prepared_shmem_init};

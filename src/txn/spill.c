@@ -26,7 +26,8 @@
 
 #define BATCH			1024	/* rows written between two fences */
 #define LOAD_BYTES		(256 * 1024)	/* of DRAM: a transaction that has
-										 * written more is a load */
+										 * written more is a load, or deletes
+										 * many rows */
 
 /*
  * Set while rows are spilled.  The rows that are spilled already then stand in the write set without a version.  If an
@@ -357,9 +358,17 @@ spill_rows(Row *rows, uint32 n)
 	}
 }
 
-/*
- * Leave spilled rows out of the write set.  The rows that remain in DRAM are spared at first (zen_spill_if_large).
- */
+/* What a spilling has left is not looked at again before the transaction has grown. */
+static void
+spare_rest(bool only_bare)
+{
+	ZenWriteSet *ws = &zen_writeset;
+
+	ws->spared = only_bare ? Min(ws->spared, ws->bytes) : ws->bytes;
+	ws->bare_spared = ws->bare;
+}
+
+/* Leave spilled rows out of the write set. */
 static void
 leave_out_spilled(void)
 {
@@ -367,17 +376,20 @@ leave_out_spilled(void)
 	uint32		n = 0;
 
 	Assert(spilling);
-	ws->bytes = 0;
+	ws->bytes = ws->bare = 0;
 	zen_epoch_enter();			/* the version below may be made lean */
 	for (uint32 i = 0; i < ws->nwrites; i++)
 		if (ws->writes[i].version != NULL)
 		{
-			ws->bytes += zen_write_bytes(ws->writes[i].version);
+			Size		bytes = zen_write_bytes(ws->writes[i].version);
+
+			ws->bytes += bytes;
+			if (zen_write_is_bare(ws->writes[i].version))
+				ws->bare += bytes;
 			ws->writes[n++] = ws->writes[i];
 		}
 	zen_epoch_leave();
 	ws->nwrites = n;
-	ws->spared = ws->bytes;
 	spilling = false;
 }
 
@@ -393,6 +405,13 @@ may_be_collected(const ZenWrite *w)
 	return old != NULL && !is_plain_old(old) && (zen_version_flags(old) & ZEN_V_COMMITTED);
 }
 
+/* Does a row stay where it is, since only bare ones are spilled?  Inside the epoch. */
+static inline bool
+stays_in_dram(const ZenWrite *w, bool only_bare)
+{
+	return only_bare && !zen_write_is_bare(w->version);
+}
+
 /*
  * Those of up to 64 writes that may be spilled, after the collector has been asked where it may help; how many?
  *
@@ -400,7 +419,7 @@ may_be_collected(const ZenWrite *w)
  * an xid, which may wait, or throw.
  */
 static uint32
-choose_among(ZenWrite *first, uint32 n, Row *rows)
+choose_among(ZenWrite *first, uint32 n, bool only_bare, Row *rows)
 {
 	uint32		chosen = 0;
 	uint64		collect = 0,
@@ -416,6 +435,8 @@ choose_among(ZenWrite *first, uint32 n, Row *rows)
 		ZenWrite   *w = &first[i];
 
 		Assert(w->version != NULL && w->slot == InvalidZenSlot);
+		if (stays_in_dram(w, only_bare))
+			continue;
 		if (may_be_collected(w))
 			collect |= UINT64CONST(1) << i;
 		else if (can_spill(w, zen_word_read(w->word)))
@@ -442,9 +463,12 @@ choose_among(ZenWrite *first, uint32 n, Row *rows)
 	return chosen;
 }
 
-/* Choose the rows of the write set that may be spilled, write them, and take them out of the write set. */
+/*
+ * Choose the rows of the write set that may be spilled, write them, and take them out of the write set.  only_bare: of
+ * these, rows that have no data in DRAM.
+ */
 static void
-spill(void)
+spill(bool only_bare)
 {
 	ZenWriteSet *ws = &zen_writeset;
 	Row		   *rows = MemoryContextAllocHuge(CurrentMemoryContext, Max(ws->nwrites, 1) * sizeof(Row));
@@ -457,7 +481,7 @@ spill(void)
 	if (zen_arena_lacks_spans())
 		zen_make_room();
 	for (uint32 i = 0; i < ws->nwrites; i += 64)
-		n += choose_among(&ws->writes[i], Min(64, ws->nwrites - i), rows + n);
+		n += choose_among(&ws->writes[i], Min(64, ws->nwrites - i), only_bare, rows + n);
 	if (n > 0)
 	{
 		qsort(rows, n, sizeof(Row), compare_rows);
@@ -467,11 +491,12 @@ spill(void)
 		spilling = true;
 		spill_rows(rows, n);
 		leave_out_spilled();
+		spare_rest(only_bare);
 		zen_collect_run(zen_my_commit.region, n);
 		zen_region_rest(zen_my_commit.region, true);
 	}
 	else
-		ws->spared = ws->bytes;
+		spare_rest(only_bare);
 	pfree(rows);
 }
 
@@ -482,6 +507,7 @@ zen_spill_abandon(void)
 		return;
 	Assert(zen_my_commit.stage == ZEN_STAGE_LEASED && zen_writeset.region == zen_my_commit.region);
 	leave_out_spilled();
+	spare_rest(false);
 	zen_region_rest(zen_my_commit.region, true);
 }
 
@@ -499,16 +525,19 @@ zen_spill_if_large(void)
 
 	ZenAssertNotInEpoch();
 	ZenAssertNoWordLocked();
-	Assert(ws->spared <= ws->bytes && !spilling);
+	Assert(ws->spared <= ws->bytes && ws->bare_spared <= ws->bare && ws->bare <= ws->bytes && !spilling);
 	zen_writeset_check_open();
+	if (zen_spill_threshold_kb < 0)
+		return;
 
 	/*
 	 * rows that the last spill has left are looked at again only when the
 	 * transaction has grown by a good part
 	 */
-	if (zen_spill_threshold_kb >= 0 &&
-		ws->bytes - ws->spared > Max(threshold(), ws->spared / 4))
-		spill();
+	if (ws->bytes - ws->spared > Max(threshold(), ws->spared / 4))
+		spill(false);
+	else if (ws->bare - ws->bare_spared > Max(Min(threshold(), LOAD_BYTES), ws->bytes / 4))
+		spill(true);
 }
 
 /* ---------- rows of a load ---------- */
@@ -519,6 +548,7 @@ typedef struct Load
 	ZenHTable  *ht;
 	ZenTakenTid *tids;			/* found free, not taken yet */
 	MinimalTuple *tuples;
+	const TransactionId *xmins; /* or NULL: the writer's */
 	uint32		n;
 	ZenSlot		slots[ZEN_TIDS_PER_BLOCK];
 	ZenTupleHeader former[ZEN_TIDS_PER_BLOCK];
@@ -549,7 +579,7 @@ load_take_slots(Load *load)
 
 /* As write_row(). */
 static void
-write_load(Load *load, TransactionId xid, uint64 *cts)
+write_load(Load *load, const ZenSpillWriter *writer, uint64 *cts)
 {
 	ZenFlushRange pending = {0};
 
@@ -563,17 +593,16 @@ write_load(Load *load, TransactionId xid, uint64 *cts)
 		Assert(zen_pages[zen_slot_page(slot)].owner.region == zen_my_commit.region);
 		if (zen_tuple_is_near(load->former[i], *cts))
 			*cts = zen_cts_next();
-		zen_tuple_write_among(slot, *cts, zen_word1(load->ht->idx, load->tids[i].tidno, 0, false), xid,
-							  load->tuples[i], &pending);
+		zen_tuple_write_among(slot, *cts, zen_word1(load->ht->idx, load->tids[i].tidno, 0, false),
+							  load->xmins != NULL ? load->xmins[i] : writer->xid, load->tuples[i], &pending);
 	}
 	zen_flush_pending(&pending);
 }
 
 /* As publish_rows().  A bit for each row that has got its TID; the others are gone. */
 static uint64
-publish_load(Load *load, TransactionId xid, CommandId cid)
+publish_load(Load *load, const ZenSpillWriter *writer)
 {
-	ZenSpillWriter writer = {.xid = xid,.cmin = cid,.region = zen_my_commit.region};
 	uint32		block = (uint32) (load->tids[0].tidno / ZEN_TIDS_PER_BLOCK);
 	uint64		placed,
 				told;
@@ -584,7 +613,7 @@ publish_load(Load *load, TransactionId xid, CommandId cid)
 	told = tell_spilled();
 	for (uint32 i = 0; i < load->n; i++)
 		note_former(&load->former[i], told);
-	placed = zen_spillmap_take(load->ht, load->tids, load->slots, load->n, &writer);
+	placed = zen_spillmap_take(load->ht, load->tids, load->slots, load->n, writer);
 	for (uint32 i = 0; i < load->n; i++)
 		if (!(placed >> i & 1))
 			withdraw(load->slots[i]);
@@ -610,27 +639,29 @@ is_load(void)
  * gets the number of rows whose TIDs others have taken.
  */
 static uint64
-load_rows(ZenHTable *ht, MinimalTuple *tuples, uint32 n, CommandId cid, ZenTakenTid *taken, uint32 *lost)
+load_rows(ZenHTable *ht, const ZenNewRows *rows, ZenTakenTid *taken, uint32 *lost)
 {
-	TransactionId xid = zen_xid_assign();
+	ZenSpillWriter writer = {.xid = zen_xid_assign(),.cmin = rows->cid,.region = zen_my_commit.region,
+	.flags = zen_new_row_flags(rows->frozen)};
 	uint64		cts = zen_cts_next();
 	uint64		placed = 0;
 	uint32		done = 0;
 
-	Assert(n <= ZEN_TIDS_PER_BLOCK);
-	zen_writeset_reserve_blocks(n);
-	while (done < n)
+	Assert(rows->n <= ZEN_TIDS_PER_BLOCK && (rows->frozen || rows->xmins == NULL));
+	zen_writeset_reserve_blocks(rows->n);
+	while (done < rows->n)
 	{
-		Load		load = {.ht = ht,.tids = taken + done,.tuples = tuples + done};
-		uint32		found = zen_tidmap_find_free(ht, n - done, load.tids);
+		Load		load = {.ht = ht,.tids = taken + done,.tuples = rows->tuples + done,
+		.xmins = rows->xmins != NULL ? rows->xmins + done : NULL};
+		uint32		found = zen_tidmap_find_free(ht, rows->n - done, load.tids);
 		uint64		bits;
 
 		load.n = found;
 		load.n = found > 0 ? load_take_slots(&load) : 0;
 		if (load.n == 0)
 			break;
-		write_load(&load, xid, &cts);
-		bits = publish_load(&load, xid, cid);
+		write_load(&load, &writer, &cts);
+		bits = publish_load(&load, &writer);
 		placed |= bits << done;
 		*lost += load.n - pg_popcount64(bits);
 		done += load.n;
@@ -641,7 +672,7 @@ load_rows(ZenHTable *ht, MinimalTuple *tuples, uint32 n, CommandId cid, ZenTaken
 }
 
 uint64
-zen_spill_new_rows(ZenHTable *ht, MinimalTuple *tuples, uint32 n, CommandId cid, ZenTakenTid *taken)
+zen_spill_new_rows(ZenHTable *ht, const ZenNewRows *rows, ZenTakenTid *taken)
 {
 	ZenWriteSet *ws = &zen_writeset;
 	uint64		placed;
@@ -654,7 +685,7 @@ zen_spill_new_rows(ZenHTable *ht, MinimalTuple *tuples, uint32 n, CommandId cid,
 	zen_commit_begin(&zen_my_commit);
 	Assert(ws->nblocks == 0 || ws->region == zen_my_commit.region);
 	ws->region = zen_my_commit.region;
-	placed = load_rows(ht, tuples, n, cid, taken, &lost);
+	placed = load_rows(ht, rows, taken, &lost);
 	zen_region_rest(zen_my_commit.region, true);
 	if (lost > 0)
 		elog(DEBUG1, "other processes have taken the TIDs of %u rows of a load", lost);

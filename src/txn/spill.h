@@ -10,7 +10,7 @@
 #include "base/compat.h"
 
 #include "access/htup_details.h"
-#include "cache/tidmap.h"
+#include "row/rowmake.h"
 
 /*
  * zen_spill_if_large -- spill the rows that this transaction has written so far, if they take too much DRAM.
@@ -21,12 +21,12 @@
 extern void zen_spill_if_large(void);
 
 /*
- * zen_spill_new_rows -- insert rows of a load, at most ZEN_TIDS_PER_BLOCK, into NVM at once.
+ * zen_spill_new_rows -- insert rows of a load into NVM at once.
  *
  * Result: a bit for each row that was inserted; taken has its TID.  The others are left to zen_row_insert_many(): the
  * transaction is not large, or there was no room.  Called after zen_spill_if_large().  May throw before it writes.
  */
-extern uint64 zen_spill_new_rows(ZenHTable *ht, MinimalTuple *tuples, uint32 n, CommandId cid, ZenTakenTid *taken);
+extern uint64 zen_spill_new_rows(ZenHTable *ht, const ZenNewRows *rows, ZenTakenTid *taken);
 
 /*
  * zen_spill_abandon -- an abort that may come while rows are spilled: put the write set in order.

@@ -12,6 +12,7 @@
 #include "catalog/pg_type.h"
 #include "funcapi.h"
 #include "nvm/slotalloc.h"
+#include "nvm/slotread.h"
 #include "row/visibility.h"
 #include "utils/builtins.h"
 

@@ -9,7 +9,8 @@
  * durable.  Transactions are acknowledged with their epoch.  The paper's log thread writes to a file system on NVM,
  * whose own costs are not here.
  *
- * An epoch lasts settings.epoch_us; in a counted run, settings.group transactions.
+ * An epoch lasts settings.epoch_us; in a counted run, settings.group transactions.  It ends before that for a thread
+ * whose records fill their part of the log: the log thread may have been kept from running.
  */
 #include "cc.h"
 #include "memory.h"
@@ -35,13 +36,14 @@ typedef struct Member
 								 * none */
 	pg_atomic_uint64 durable;	/* commits that are */
 	uint64		commits;
-	EpochRecords		buffer[2];		/* of the open epoch and the one before, by
+	EpochRecords buffer[2];		/* of the open epoch and the one before, by
 								 * the epoch's lowest bit */
 	char		pad[64];
 } Member;
 
 static Member members[MAX_THREADS];
 static pg_atomic_uint64 open_epoch;
+static pg_atomic_uint32 is_full;	/* a thread waits for the epoch's end */
 static uint32 in_epoch;			/* transactions, in a counted run */
 static uint64 *marks;			/* in NVM */
 
@@ -61,6 +63,7 @@ group_open(bool fresh)
 		newest = Max(newest, marks[i * 8]);
 	halves_newest_group = (uint32) newest;
 	pg_atomic_init_u64(&open_epoch, newest + 1);
+	pg_atomic_init_u32(&is_full, 0);
 	for (int t = 0; t < MAX_THREADS; t++)
 	{
 		pg_atomic_init_u64(&members[t].inside, 0);
@@ -70,6 +73,13 @@ group_open(bool fresh)
 }
 
 /* ---------- the log thread ---------- */
+
+/* An epoch's records may take so many bytes of a thread's half: so one that is not whole never has to be gleaned. */
+static Size
+max_records(void)
+{
+	return halves_capacity() / 2;
+}
 
 /* Records in the log that are not of a group to be marked must not reach the checkpoint: so there is room, or a die. */
 static void
@@ -127,9 +137,12 @@ is_empty(uint64 epoch)
 static void
 end_epoch(void)
 {
-	uint64		epoch = pg_atomic_fetch_add_u64(&open_epoch, 1);
+	uint64		epoch;
 
 	in_epoch = 0;
+	/* before the next epoch is open: what says that one is full stays */
+	pg_atomic_write_u32(&is_full, 0);
+	epoch = pg_atomic_fetch_add_u64(&open_epoch, 1);
 	for (int t = 0; t < settings.threads; t++)
 		while (pg_atomic_read_u64(&members[t].inside) == epoch)
 			sched_yield();
@@ -156,7 +169,7 @@ log_thread(void)
 
 		usleep(nap);
 		slept += nap;
-		if (slept < settings.epoch_us)
+		if (slept < settings.epoch_us && pg_atomic_read_u32(&is_full) == 0)
 			continue;
 		end_epoch();
 		slept = 0;
@@ -164,6 +177,13 @@ log_thread(void)
 }
 
 /* ---------- commit ---------- */
+
+static void
+leave_epoch(Member *m)
+{
+	pg_write_barrier();
+	pg_atomic_write_u64(&m->inside, 0);
+}
 
 static uint64
 enter_epoch(Member *m)
@@ -180,11 +200,38 @@ enter_epoch(Member *m)
 	}
 }
 
+static Size
+padded(const LogRecord *r)
+{
+	return TYPEALIGN(ZEN_LINE, r->len);
+}
+
+/* Its records of the open epoch, in which the thread is now; there is room for this one. */
+static EpochRecords *
+enter_with_room(Member *m, const LogRecord *r)
+{
+	for (;;)
+	{
+		uint64		epoch = enter_epoch(m);
+		EpochRecords *b = &m->buffer[epoch & 1];
+
+		if (b->n == 0 || b->n + padded(r) <= max_records())
+			return b;
+		leave_epoch(m);
+		pg_atomic_write_u32(&is_full, 1);
+		while (pg_atomic_read_u64(&open_epoch) == epoch)
+			if (settings.transactions > 0)
+				end_epoch();
+			else
+				sched_yield();
+	}
+}
+
 /* A copy, with room for what pads it in the log. */
 static void
 add_record(EpochRecords *b, LogRecord *r)
 {
-	Size		end = b->n + TYPEALIGN(ZEN_LINE, r->len);
+	Size		end = b->n + padded(r);
 
 	if (end > b->max)
 	{
@@ -201,18 +248,17 @@ static void
 group_commit(int thread, const Write *writes, int n)
 {
 	Member	   *m = &members[thread];
-	EpochRecords	   *b;
+	EpochRecords *b;
 	LogRecord  *r;
 
 	if (n == 0)
 		return;
 	r = log_form(thread, writes, n, true);
-	b = &m->buffer[enter_epoch(m) & 1];
+	b = enter_with_room(m, r);
 	r->cts = next_cts();
 	add_record(b, r);
 	b->commits = ++m->commits;
-	pg_write_barrier();
-	pg_atomic_write_u64(&m->inside, 0);
+	leave_epoch(m);
 	if (settings.transactions > 0 && ++in_epoch >= settings.group)
 		end_epoch();
 }

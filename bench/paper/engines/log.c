@@ -428,6 +428,12 @@ write_record(Halves *h, uint64 e, LogRecord *r)
 	h->at[e & 1] = end;
 }
 
+Size
+halves_capacity(void)
+{
+	return half_bytes;
+}
+
 bool
 halves_have_room(int thread, Size bytes)
 {

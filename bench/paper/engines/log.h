@@ -83,9 +83,11 @@ extern void halves_open(bool fresh, GleanApply apply);
 extern uint64 halves_append(int thread, const Write *writes, int n);
 
 /*
- * For a thread that writes records of others in groups.  halves_put: not fenced; there is room.  A group counts after a
- * crash if halves_newest_group says so, which is to be set before recovery.
+ * For a thread that writes records of others in groups.  halves_capacity: bytes of a thread's half.  halves_put: not
+ * fenced; there is room.  A group counts after a crash if halves_newest_group says so, which is to be set before
+ * recovery.
  */
+extern Size halves_capacity(void);
 extern bool halves_have_room(int thread, Size bytes);
 extern void halves_put(int thread, LogRecord *r);
 extern uint32 halves_newest_group;

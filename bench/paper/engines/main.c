@@ -198,13 +198,31 @@ start_session(const Engine *engine, bool fresh, bool run)
 	return pid;
 }
 
+static void
+remove_pool(void)
+{
+	if (pool_made)
+		unlink(pool_path);
+	pool_made = false;
+}
+
+/* Has a process that has ended done all that it had to?  One that has crashed is no answer. */
+static bool
+has_succeeded(int status)
+{
+	if (!WIFSIGNALED(status))
+		return status == 0;
+	remove_pool();
+	die("a process was ended by signal %d", WTERMSIG(status));
+}
+
 /* Wait for a process that is to end by itself. */
 static bool
 finish_session(pid_t pid)
 {
 	int			status;
 
-	return waitpid(pid, &status, 0) == pid && status == 0;
+	return waitpid(pid, &status, 0) == pid && has_succeeded(status);
 }
 
 /* Kill it at some time after its first commits.  False if it has not come to that. */
@@ -216,21 +234,16 @@ kill_session(pid_t pid)
 	while (pg_atomic_read_u32(&shared->progress) < KILL_AFTER)
 	{
 		if (waitpid(pid, &status, WNOHANG) != 0)
+		{
+			(void) has_succeeded(status);
 			return false;
+		}
 		usleep(1000);
 	}
 	usleep((useconds_t) (seconds * 1e6 * (0.1 + 0.8 * (rand() / (RAND_MAX + 1.0)))));
 	medium_cut_power();
 	kill(pid, SIGKILL);
 	return waitpid(pid, &status, 0) == pid && WIFSIGNALED(status);
-}
-
-static void
-remove_pool(void)
-{
-	if (pool_made)
-		unlink(pool_path);
-	pool_made = false;
 }
 
 static void

@@ -29,6 +29,7 @@ typedef struct Worker
 	uint64		commits;		/* with writes, handed to the engine */
 	uint64		read_only;
 	uint64		swallowed;		/* of these, kept from the engine by a fault */
+	bool		ending;			/* this is the run's last transaction */
 	uint64		aborts;
 	uint64		row_bytes;
 	uint64		warmed_up;		/* commits before those that count */
@@ -103,12 +104,18 @@ acknowledge(Worker *w, uint64 n)
 
 /* ---------- a worker ---------- */
 
-/* Hand the writes over, or break the promise that a commit is. */
+/* Does this run break the promise that a commit is? */
+static bool
+breaks_promises(void)
+{
+	return fault == FAULT_LOST || fault == FAULT_TORN;
+}
+
+/* Hand the writes over, or break the promise: now and then, and at the end, where no later commit can hide it. */
 static void
 commit(Worker *w, Write *writes, int n)
 {
-	bool		faulty = (fault == FAULT_LOST || fault == FAULT_TORN) &&
-	w->commits % PROGRESS_STEP == PROGRESS_STEP - 1;
+	bool		faulty = breaks_promises() && (w->ending || w->commits % PROGRESS_STEP == PROGRESS_STEP - 1);
 
 	if (!faulty)
 		w->engine->commit(w->thread, writes, n);
@@ -254,6 +261,17 @@ run_counted(Worker *w, Generator *g, uint64 base)
 		w->engine->drain();
 }
 
+/* All others have ended: the run's last commit. */
+static void
+break_last_promise(Worker *w, Generator *g, uint64 base)
+{
+	uint64		before = w->commits;
+
+	w->ending = true;
+	while (w->commits == before)
+		next_transaction(w, g, base);
+}
+
 static void *
 work(void *arg)
 {
@@ -279,6 +297,12 @@ work(void *arg)
 		while (pg_atomic_read_u32(&stop) == 0)
 			next_transaction(w, &g, base);
 	run_counted(w, &g, base);
+	if (breaks_promises())
+	{
+		pthread_barrier_wait(&barrier); /* ended */
+		if (w->thread == 0)
+			break_last_promise(w, &g, base);
+	}
 	if (w->engine->leave)
 		w->engine->leave(w->thread);
 	note_durable(w, base);
@@ -518,6 +542,8 @@ run_transactions(const Engine *engine, const Workload *workload, double seconds,
 	pthread_barrier_wait(&barrier); /* go */
 	if (settings.transactions == 0)
 		let_run(seconds, min_progress, progress);
+	if (breaks_promises())
+		pthread_barrier_wait(&barrier); /* ended */
 	pthread_barrier_wait(&barrier); /* done */
 	elapsed = now(CLOCK_MONOTONIC);
 

@@ -24,6 +24,7 @@
 #include <sched.h>
 
 #include "nvm/slotalloc.h"
+#include "nvm/slotread.h"
 
 #define SLOT_BITS		40
 #define STALE_ONE		(UINT64CONST(1) << SLOT_BITS)
@@ -120,6 +121,7 @@ zen_open(bool fresh)
 	zen_page_shmem.init();
 	zen_region_shmem.init();
 	zen_slotalloc_shmem.init();
+	zen_tuple_shmem.init();
 	zen_htables = calloc(ntables + 1, sizeof(ZenHTable));
 	for (int t = 0; t < ntables; t++)
 	{

@@ -1,0 +1,175 @@
+/*
+ * rowlook.c -- looks at the rows of a block where they are, in DRAM and in NVM: nothing is copied.
+ *
+ * Only rows that every snapshot sees are looked at so (src/row/README, "Rows in place").
+ */
+#include "row/rowlook.h"
+
+#include "base/fault.h"
+#include "cache/version.h"
+#include "nvm/slotread.h"
+#include "port/pg_bitutils.h"
+#include "row/rowahead.h"
+#include "row/rowread.h"
+
+#define PREFETCH_LOOK	2		/* lines of a row that zen_row_look_block()
+								 * shows */
+#define LOOK_AHEAD		16		/* rows that are asked for before one is
+								 * looked at */
+
+/* The row that a word leads to, where it is, if every snapshot sees it. */
+static inline const MinimalTupleData *
+row_in_place(uint64 w, bool believe)
+{
+	if (zen_word_state(w) == ZEN_WORD_NVM)
+		return zen_slot_look(zen_word_ref(w), believe);
+	if (zen_word_state(w) == ZEN_WORD_ENTRY && zen_version_is_frozen_row(zen_word_entry(w)))
+		return (const MinimalTupleData *) zen_word_entry(w)->data;
+	return NULL;
+}
+
+static inline bool
+leads_to_row(uint64 w)
+{
+	return zen_word_state(w) == ZEN_WORD_NVM || zen_word_state(w) == ZEN_WORD_ENTRY ||
+		zen_word_state(w) == ZEN_WORD_SPILLED;
+}
+
+uint64
+zen_row_look_block(ZenHTable *ht, uint64 block, bool believe, ZenRowLook look, void *arg, uint64 *apart)
+{
+	HeapTupleData tuple = {0};
+	uint64		found = 0;
+	ZenWord    *words;
+
+	*apart = 0;
+	zen_epoch_enter();
+	words = zen_tidmap_word(ht, block * ZEN_TIDS_PER_BLOCK);
+	if (words != NULL)
+		zen_row_ask_disk(words, PG_UINT64_MAX);
+	for (int i = 0; words != NULL && i < ZEN_TIDS_PER_BLOCK + LOOK_AHEAD; i++)
+	{
+		const MinimalTupleData *row;
+		uint64		w;
+
+		if (i < ZEN_TIDS_PER_BLOCK)
+			zen_row_prefetch_word(zen_word_read(&words[i]), PREFETCH_LOOK);
+		if (i < LOOK_AHEAD)
+			continue;
+		w = zen_word_read(&words[i - LOOK_AHEAD]);
+		row = row_in_place(w, believe);
+		if (row != NULL)
+		{
+			tuple.t_data = (HeapTupleHeader) ((char *) row - MINIMAL_TUPLE_OFFSET);
+			look(i - LOOK_AHEAD, &tuple, arg);
+			found |= UINT64CONST(1) << (i - LOOK_AHEAD);
+		}
+		else if (leads_to_row(w))
+			*apart |= UINT64CONST(1) << (i - LOOK_AHEAD);
+	}
+	zen_epoch_leave();
+	return found;
+}
+
+/* ---------- a whole block ---------- */
+
+/* The rows of a block, where they are. */
+typedef struct InPlace
+{
+	uint32		hits;			/* in DRAM */
+	uint32		misses;			/* in NVM */
+	HeapTupleData rows[ZEN_TIDS_PER_BLOCK]; /* unless only their number is
+											 * wanted */
+} InPlace;
+
+/* Note a row in a slot; false if it is damaged. */
+static inline bool
+note_slot(InPlace *p, ZenSlot slot, int lines)
+{
+	const MinimalTupleData *row;
+
+	if (lines == 0)
+	{
+		p->misses++;
+		return zen_slot_is_sound(slot);
+	}
+	row = zen_slot_look(slot, false);
+	if (row == NULL)
+		return false;
+	zen_tuple_count_read(slot, lines * ZEN_LINE - ZEN_HEADER_SIZE);
+	p->rows[p->hits + p->misses++].t_data = (HeapTupleHeader) ((char *) row - MINIMAL_TUPLE_OFFSET);
+	return true;
+}
+
+/* Note the row that a word leads to, if there is one; false if there may be one that cannot be seen in place. */
+static inline bool
+note_row(InPlace *p, uint64 w, int lines)
+{
+	switch (zen_word_state(w))
+	{
+		case ZEN_WORD_NVM:
+			return note_slot(p, zen_word_ref(w), lines);
+		case ZEN_WORD_ENTRY:
+			if (!zen_version_is_frozen_row(zen_word_entry(w)))
+				return false;
+			if (lines > 0)
+				p->rows[p->hits + p->misses].t_data =
+					(HeapTupleHeader) (zen_word_entry(w)->data - MINIMAL_TUPLE_OFFSET);
+			p->hits++;
+			return true;
+		case ZEN_WORD_SPILLED:
+			return false;
+		default:
+			return true;
+	}
+}
+
+/* Ask for what a row's reader looks at: the line with the flags of a version, and so many lines of the row. */
+static inline void
+ask_for_row(uint64 w, int lines)
+{
+	if (zen_word_state(w) == ZEN_WORD_ENTRY)
+		zen_row_prefetch_word(w, 1 + lines);
+	else
+		zen_row_prefetch_word(w, lines);
+}
+
+/* Inside the epoch: note all rows of a block; false if one of them cannot be seen in place. */
+static bool
+note_block(InPlace *p, ZenWord *words, int lines)
+{
+	for (int i = 0; i < LOOK_AHEAD; i++)
+		ask_for_row(zen_word_read(&words[i]), lines);
+	for (int i = 0; i < ZEN_TIDS_PER_BLOCK; i++)
+	{
+		if (i + LOOK_AHEAD < ZEN_TIDS_PER_BLOCK)
+			ask_for_row(zen_word_read(&words[i + LOOK_AHEAD]), lines);
+		if (!note_row(p, zen_word_read(&words[i]), lines))
+			return false;
+	}
+	return true;
+}
+
+int
+zen_row_view_block(ZenHTable *ht, uint64 block, const ZenRowView *view)
+{
+	InPlace		p;
+	ZenWord    *words;
+	bool		done;
+
+	p.hits = p.misses = 0;
+	zen_epoch_enter();
+	words = zen_tidmap_word(ht, block * ZEN_TIDS_PER_BLOCK);
+	if (words != NULL && view->lines > 0)
+		zen_row_ask_disk(words, PG_UINT64_MAX);
+	done = words == NULL || note_block(&p, words, view->lines);
+	if (ZEN_FAULT(S2_NO_WAIT))
+		pg_usleep(20000L);
+	if (done && view->lines > 0)
+		done = view->use(p.rows, (int) (p.hits + p.misses), view->arg);
+	zen_epoch_leave();
+	if (!done)
+		return -1;
+	zen_row_count_scanned(ht, p.hits, p.misses);
+	return (int) (p.hits + p.misses);
+}
