@@ -47,13 +47,13 @@ forget_kept(ZenKeptMaps *kept)
 			(errmsg("zen reads all pages, as the maps of the standby do not fit the pool")));
 }
 
-/* The pages that are told of, by what is known of them now: all their slots count as free. */
-static void
-settle_told(ZenKeptMaps *kept)
+/* The pages that are told of, by what is known of them now: all their slots count as free.  How many are not? */
+static uint32
+settle_told(ZenKeptMaps *kept, uint32 *nowned)
 {
-	uint32		nowned = 0,
-				ntold = 0;
+	uint32		nread = 0;
 
+	*nowned = 0;
 	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
 	{
 		const ZenPage *page = &zen_pages[p];
@@ -61,14 +61,13 @@ settle_told(ZenKeptMaps *kept)
 
 		if (!page->owned || page->lost || kept->births[page->owner.htable] == ZEN_NO_BIRTH)
 			kept->told[p / 64] &= ~bit;
-		nowned += page->owned;
-		if ((kept->told[p / 64] & bit) == 0)
-			continue;
-		zen_page_free_all(p, true);
-		ntold++;
+		*nowned += page->owned;
+		if ((kept->told[p / 64] & bit) != 0)
+			zen_page_free_all(p, true);
+		else
+			nread += page->owned;
 	}
-	ereport(LOG,
-			(errmsg("zen keeps the maps of the standby, and reads %u of %u pages", nowned - ntold, nowned)));
+	return nread;
 }
 
 /* A word that leads to a page that is read leads nowhere until then.  False: two words lead to one slot. */
@@ -100,6 +99,8 @@ bool
 zen_keptmap_take(ZenKeptMaps *kept)
 {
 	bool		sound = zen_damages == 0;
+	uint32		nowned = 0,
+				nread = 0;
 
 	ZenAssertRecoveryLeader();
 	Assert(zen_recovery->told == NULL && zen_recovery_pass() == ZEN_PASS_NONE);
@@ -107,7 +108,7 @@ zen_keptmap_take(ZenKeptMaps *kept)
 	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
 		sound &= !zen_htables[i].damaged;
 	if (sound)
-		settle_told(kept);
+		nread = settle_told(kept, &nowned);
 	for (uint32 i = 1; i < ZEN_MAX_HTABLES && sound; i++)
 		sound = kept->births[i] == ZEN_NO_BIRTH || claim_slots(kept, &zen_htables[i]);
 	if (!sound)
@@ -115,6 +116,8 @@ zen_keptmap_take(ZenKeptMaps *kept)
 		forget_kept(kept);
 		return false;
 	}
+	ereport(LOG,
+			(errmsg("zen keeps the maps of the standby, and reads %u of %u pages", nread, nowned)));
 	zen_recovery->told = kept->told;
 	zen_recovery->told_bytes = kept->told_bytes;
 	return true;
