@@ -147,6 +147,7 @@ OBJS = $(addprefix src/base/, \
 		standbystate.o \
 		standbycollect.o \
 		standbyrows.o \
+		standbykeep.o \
 		standbyscan.o) \
 	$(addprefix src/stream/, \
 		streamxids.o \
@@ -168,6 +169,7 @@ OBJS = $(addprefix src/base/, \
 		savedmap.o \
 		runmap.o \
 		runload.o \
+		keptmap.o \
 		passes.o \
 		syncer.o \
 		recovery.o \

@@ -13,14 +13,11 @@ use FindBin;
 use lib "$FindBin::RealBin/lib";
 
 use CopyServers;
-use IPC::Run ();
 use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils ();
 use Test::More;
 use Time::HiRes qw(sleep time);
+use Twins;
 use ZenTest;
-
-use constant TWINS => qw(account item note);
 
 my $rounds = $ENV{ROUNDS} || 2;
 my $load_s = $ENV{LOAD_S} || 8;
@@ -37,14 +34,7 @@ zen.spill_threshold = 64kB
 END
 $primary->start;
 my $dbh = connect_db($primary);
-run_all($dbh, 'CREATE EXTENSION zen', map { my $am = $_; (
-		"CREATE TABLE ${am}_account (id int PRIMARY KEY, balance int, filler text) USING $am",
-		"CREATE TABLE ${am}_item (id int, v int, w text) USING $am",
-		"CREATE INDEX ON ${am}_item (id)",
-		"CREATE TABLE ${am}_note (id int PRIMARY KEY, body text) USING $am",
-		"ALTER TABLE ${am}_note ALTER body SET STORAGE EXTERNAL",
-		"INSERT INTO ${am}_account SELECT g, 1000, repeat('x', g % 200) FROM generate_series(1, 1000) g",
-		"INSERT INTO ${am}_note SELECT g, repeat(g::text, 1500) FROM generate_series(1, 40) g") } qw(heap zen));
+create_twins($dbh);
 $primary->backup('base');
 run_all($dbh, map { "UPDATE ${_}_account SET balance = balance + 1 WHERE id % 10 = 3" } qw(heap zen));
 my $standby = copy_of($primary, 'standby', 'base', has_streaming => 1);
@@ -77,27 +67,6 @@ sub caught_up
 	value($dbh, 'SELECT pg_current_wal_lsn()');    # flushes
 	$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
 	return;
-}
-
-# rows_of -- SQL for all that a table shows, of long values their hash.
-sub rows_of
-{
-	my ($table) = @_;
-	my $columns = $table =~ /note/ ? 'id, md5(body)' : 't.*';
-	return "(SELECT md5(coalesce(string_agg(r::text, ',' ORDER BY r), '')) FROM (SELECT $columns FROM $table t) r)";
-}
-
-# twins -- SQL that is 1 for each pair of twins that are equal, by one snapshot.
-sub twins
-{
-	return 'SELECT ' . join ', ', map { '(' . rows_of("heap_$_") . ' = ' . rows_of("zen_$_") . ')::int' } TWINS;
-}
-
-sub are_twins
-{
-	my ($db, $name) = @_;
-	my $result = run_sql($db, twins());
-	return is_deeply($result->{state} || $result->{rows}[0], [ map { 1 } TWINS ], $name);
 }
 
 sub test_access
@@ -139,9 +108,6 @@ sub test_plans
 	run_all($on_standby, 'RESET ALL', 'DEALLOCATE p');
 	return;
 }
-
-# both -- a statement for each of the twins, whose tables are written as AM_name.
-sub both { return map { my $s = $_; map { $s =~ s/\bAM_/$_/gr } qw(heap_ zen_) } @_; }
 
 sub test_transactions
 {
@@ -313,53 +279,6 @@ sub test_hot_row
 	return;
 }
 
-# load -- scripts of pgbench, each of which changes twins alike.
-sub load_scripts
-{
-	my $folder = PostgreSQL::Test::Utils::tempdir();
-	# by one snapshot: in READ COMMITTED the statements for heap and zen may see other rows
-	my $begin = 'BEGIN ISOLATION LEVEL REPEATABLE READ;';
-	my %script = (
-		transfer => join("\n", '\set a random(1, 1000)', '\set b random(1, 1000)', '\set d random(1, 10)', $begin,
-			both_text('UPDATE AM_account SET balance = balance - :d WHERE id = :a;',
-				'UPDATE AM_account SET balance = balance + :d WHERE id = :b;'), 'COMMIT;'),
-		savepoint => join("\n", '\set a random(1, 1000)', '\set n random(1, 30)', $begin,
-			both_text("INSERT INTO AM_item SELECT :a, g, repeat('i', g) FROM generate_series(1, :n) g;"),
-			'SAVEPOINT s;', both_text('UPDATE AM_item SET v = v + 1, w = NULL WHERE id = :a;',
-				'DELETE FROM AM_account WHERE id = 3000 + :a;'),
-			'ROLLBACK TO s;', both_text('UPDATE AM_item SET id = id + 1 WHERE id = :a AND v % 3 = 0;'), 'COMMIT;'),
-		delete => join("\n", '\set a random(1, 1000)', $begin,
-			both_text('DELETE FROM AM_item WHERE id BETWEEN :a AND :a + 20;'), 'COMMIT;'),
-		rollback => join("\n", '\set a random(1, 1000)', $begin,
-			both_text("UPDATE AM_account SET filler = repeat('r', 100) WHERE id BETWEEN :a AND :a + 100;"),
-			'ROLLBACK;'),
-		note => join("\n", '\set a random(1, 40)', '\set n random(1, 9)', $begin,
-			both_text('UPDATE AM_note SET body = repeat(:n::text, 3000 + :a * 100) WHERE id = :a;'), 'COMMIT;'),
-		spill => join("\n", '\set a random(1, 9)', $begin,
-			both_text("UPDATE AM_account SET filler = repeat(:a::text, 150) WHERE id % 10 = :a;"), 'COMMIT;'),
-		prepared => join("\n", '\set a random(1, 1000)', $begin,
-			both_text('UPDATE AM_account SET balance = balance WHERE id = :a;'),
-			"PREPARE TRANSACTION 'load:client_id';", "COMMIT PREPARED 'load:client_id';"));
-	for my $name (keys %script)
-	{
-		PostgreSQL::Test::Utils::append_to_file("$folder/$name.sql", "$script{$name}\n");
-	}
-	return map { ('-f', "$folder/$_->[0].sql\@$_->[1]") }
-	  [ transfer => 40 ], [ savepoint => 10 ], [ delete => 3 ], [ rollback => 3 ], [ note => 4 ], [ spill => 1 ],
-	  [ prepared => 4 ];
-}
-
-# Twins are locked in one order.
-sub both_text { return join "\n", map { my $s = $_; map { $s =~ s/\bAM_/$_/gr } qw(heap_ zen_) } @_; }
-
-sub start_load
-{
-	my ($seconds) = @_;
-	my ($in, $out) = ('', '');
-	return IPC::Run::start([ 'pgbench', '-n', '-c', 4, '-T', $seconds, '--max-tries=100', load_scripts(),
-			'-h', $primary->host, '-p', $primary->port, 'postgres' ], '<', \$in, '&>', \$out);
-}
-
 # Readers: each compares twins by one snapshot, and some transactions do so again and again by theirs.
 sub read_beside
 {
@@ -401,7 +320,7 @@ sub test_load
 	# heap's pruning may wait for a reader, and the reader for a lock that replay has
 	set_conf($standby, 'max_standby_streaming_delay = 10s');
 	$standby->reload;
-	my $load = start_load($load_s);
+	my $load = start_load($primary, $load_s);
 	my ($compared, $different, $refused) = read_beside($load_s);
 	ok($load->finish, "round $round: the load ends");
 	cmp_ok($compared, '>=', 10, "... beside comparisons of twins ($compared)");
@@ -415,7 +334,7 @@ sub test_load
 sub test_kill
 {
 	my ($round) = @_;
-	my $load = start_load(3);
+	my $load = start_load($primary, 3);
 	sleep 1;    # somewhere in it
 	crash($round % 2 ? $standby : $primary);
 	eval { $load->kill_kill; 1 } if !($round % 2);

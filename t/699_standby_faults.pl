@@ -55,6 +55,17 @@ inject_fault($standby, $on_standby, 'none');
 $on_standby->disconnect;
 is(goes_on($_) ? 1 : 0, $_ eq 'none' ? 0 : 1, "s15_readers_stay: what it breaks, with $_")
   for qw(none s15_readers_stay);
+my $nkept = 0;
+my %kept = (
+	s18_losers_told => \&promoted_with_losers,
+	s18_aborted_forgotten => \&promoted_before_scrub,
+	s18_tombstones_forgotten => \&promoted_with_tombstones,
+	s18_unproven => \&promoted_with_proof);
+for my $fault (sort keys %kept)
+{
+	is(kept_wrong($_, $kept{$fault}) ? 1 : 0, $_ eq 'none' ? 0 : 1, "$fault: what it breaks, with $_")
+	  for 'none', $fault;
+}
 $dbh->disconnect;
 test_old_xids($_) for qw(none s6_unsettled s6_forgotten);
 done_testing();
@@ -79,8 +90,9 @@ sub caught_up
 
 sub differing
 {
+	my ($table) = (@_, 't');
 	return 'SELECT (' . join(' IS DISTINCT FROM ',
-		map { "(SELECT md5(string_agg(t::text, ',' ORDER BY id)) FROM ${_}_t t)" } qw(heap zen)) . ')::int';
+		map { "(SELECT md5(string_agg(t::text, ',' ORDER BY id)) FROM ${_}_$table t)" } qw(heap zen)) . ')::int';
 }
 
 sub differ
@@ -216,6 +228,116 @@ sub goes_on
 	$reader->disconnect;
 	$other->stop;
 	return $state eq '';
+}
+
+# --- what a promotion keeps (S18) -------------------------------------------------------------------------------------
+
+# Each of these prepares a standby, whose fault is in force, has it promoted, and returns a connection.
+
+# A transaction that has spilled rows, which stand on pages of their own, has not ended.
+sub promoted_with_losers
+{
+	my ($node) = @_;
+	my $open = connect_db($primary);
+	run_all($open, 'BEGIN', both(q{UPDATE AM_p SET v = -1, w = repeat('l', 50) WHERE id <= 3000}));
+	followed($node);
+	my $promoted = promoted($node);
+	run_all($open, 'ROLLBACK');
+	$open->disconnect;
+	return $promoted;
+}
+
+# The same has aborted, but recovery ends with the abort record, before SCRUB.  Nothing waits in DRAM then.
+sub promoted_before_scrub
+{
+	my ($node) = @_;
+	run_all($dbh, 'BEGIN');
+	my $xid = value($dbh, 'SELECT pg_current_xact_id()');
+	set_conf($node, "recovery_target_xid = $xid\nrecovery_target_action = pause");
+	$node->restart;
+	my $there = connect_db($node);
+	value($there, 'SELECT count(*) FROM zen_p');
+	run_all($dbh, both(q{UPDATE AM_p SET v = -1, w = repeat('l', 50) WHERE id <= 3000}), 'ROLLBACK',
+		'INSERT INTO heap_t VALUES (-1)', 'DELETE FROM heap_t WHERE id = -1');
+	wait_for('the end of replay', sub { value($there, 'SELECT pg_get_wal_replay_pause_state()') eq 'paused' });
+	wait_for('versions to go', sub { value($there, 'SELECT versions_pending FROM zen_stat_standby') == 0 });
+	value($there, 'SELECT pg_wal_replay_resume()');
+	$there->disconnect;
+	return wait_promoted($node);
+}
+
+# Rows were deleted.  Their slots have them still; those of other tombstones are the first that are taken.
+sub promoted_with_tombstones
+{
+	my ($node) = @_;
+	run_all($dbh, both('DELETE FROM AM_p WHERE id <= 2000'));
+	followed($node);
+	my $there = connect_db($node);
+	wait_for('versions to go', sub { value($there, 'SELECT versions_pending FROM zen_stat_standby') == 0 });
+	$there->disconnect;
+	my $promoted = promoted($node);
+	run_all($promoted, both('DELETE FROM AM_p WHERE id BETWEEN 2001 AND 5000'));
+	return $promoted;
+}
+
+# LP alone says that a transaction from before the base backup has committed.
+sub promoted_with_proof
+{
+	my ($node) = @_;
+	followed($node);
+	return promoted($node);
+}
+
+sub followed
+{
+	my ($node) = @_;
+	value($dbh, 'SELECT pg_current_wal_lsn()');
+	$primary->wait_for_catchup($node, 'replay', $primary->lsn('insert'));
+	my $there = connect_db($node);
+	value($there, 'SELECT count(*) FROM zen_p');
+	$there->disconnect;
+	return;
+}
+
+# Prepared transactions keep their regions, so each takes another one.
+sub commit_in_regions
+{
+	my ($db) = @_;
+	run_all($db, 'BEGIN', both("UPDATE AM_t SET v = v + 1 WHERE id = $_"), "PREPARE TRANSACTION 'p$_'") for 1 .. 8;
+	run_all($db, map { "COMMIT PREPARED 'p$_'" } 1 .. 8);
+	return;
+}
+
+# kept_wrong -- does the fault show when the promoted server has committed something, was killed and started again?
+sub kept_wrong
+{
+	my ($fault, $promote) = @_;
+	my $name = "kept_${fault}_" . ++$nkept;
+	# pages of its own, with room among the rows, and in the end a transaction that is decided by LP
+	run_all($dbh, map { ("DROP TABLE IF EXISTS ${_}_p",
+			"CREATE TABLE ${_}_p (id int PRIMARY KEY, v int, w text) USING $_",
+			"INSERT INTO ${_}_p SELECT g, 1, repeat('p', 50) FROM generate_series(1, 6000) g",
+			"UPDATE ${_}_p SET w = w || 'q' WHERE id % 2 = 0", "VACUUM ${_}_p") } qw(heap zen));
+	run_all($dbh, 'INSERT INTO zen_p VALUES (10000, 1)');
+	$primary->backup($name);
+	run_all($dbh, 'INSERT INTO heap_p VALUES (10000, 1)');
+	my $node = copy_of($primary, $name, $name, has_streaming => 1);
+	set_conf($node, "zen.fault = '$fault'");
+	$node->start;
+	my $promoted = $promote->($node);
+	my $log = log_since($node, 0);
+	like($log, qr/keeps the maps of the standby/, "$name: the maps are kept");
+	my $seen = scalar(run_sql($promoted, q{SELECT 1 FROM zen_verify('zen_p') LIMIT 1})->{rows}->@*);
+	commit_in_regions($promoted);
+	inject_fault($node, $promoted, 'none');
+	$promoted->disconnect;
+	crash($node);
+	start_again($node);
+	my $again = wait_promoted($node);
+	$seen ||= value($again, differing('p'));
+	$again->disconnect;
+	$node->stop('immediate');
+	return $seen;
 }
 
 # test_old_xids -- the standby has versions of which pg_xact forgets what became of their transactions.

@@ -333,6 +333,8 @@ leave(ZenSlot slot, uint64 full_xid, const ZenTupleHeader *next)
 	w = zen_word_read(word);
 	if (zen_word_state(w) == ZEN_WORD_NVM && zen_word_ref(w) == slot)
 		return keep_stored(word, slot);
+	if (zen_word_state(w) == ZEN_WORD_DEAD && zen_word_ref(w) == slot)
+		zen_word_unlock(word, zen_word_with(zen_word_lock(word), ZEN_WORD_DEAD, 0));
 	return zen_word_state(w) != ZEN_WORD_ENTRY || leave_chain(word, slot, again);
 }
 
@@ -368,6 +370,8 @@ push(ZenSlot slot, uint64 full_xid)
 	ZenDueItem *item;
 	uint64		w;
 
+	if (ht == NULL)
+		zen_page_doubt(zen_slot_page(slot));
 	if (ht == NULL || zen_tuple_is_void(slot))
 		return true;
 	word = zen_tidmap_try_extend(ht, tidno);
@@ -444,7 +448,10 @@ zen_standby_push_found(ZenSlot slot, uint64 full_xid)
 
 	if (ht == NULL || has_newer(ht, zen_word1_tidno(h.word1), h.word0 & ZEN_CTS_MASK,
 								XidFromFullTransactionId(FullTransactionIdFromU64(full_xid))))
+	{
+		zen_page_doubt(zen_slot_page(slot));
 		return true;
+	}
 	return push(slot, full_xid);
 }
 
@@ -493,6 +500,15 @@ zen_standby_page_changed(uint32 pageno)
 		starve();
 }
 
+/* Pages of a table that has gone, which have not gone yet.  An entry that is emptied has its rows there, too. */
+static void
+doubt_pages(uint32 idx)
+{
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
+		if (zen_page_is_data(p) && zen_pages[p].owned && zen_pages[p].owner.htable == idx)
+			zen_page_doubt(p);
+}
+
 static void
 htable_changed(uint32 idx)
 {
@@ -502,6 +518,7 @@ htable_changed(uint32 idx)
 	{
 		drop_map(&zen_htables[idx]);
 		zen_htable_forget(idx);
+		doubt_pages(idx);
 	}
 	if (!zen_htable_follow(idx))
 		starve();
