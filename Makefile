@@ -136,6 +136,7 @@ OBJS = $(addprefix src/base/, \
 		rowahead.o \
 		rowread.o \
 		rowlook.o \
+		rowversions.o \
 		rowjudge.o \
 		rowchange.o) \
 	$(addprefix src/gc/, \
@@ -144,6 +145,7 @@ OBJS = $(addprefix src/base/, \
 		room.o) \
 	$(addprefix src/standby/, \
 		standbyqueue.o \
+		followers.o \
 		standbystate.o \
 		standbycollect.o \
 		standbyrows.o \
@@ -181,7 +183,6 @@ OBJS = $(addprefix src/base/, \
 		treeindex.o \
 		zenam_reindex.o \
 		keyfill.o \
-		standbyplan.o \
 		zenam_rel.o \
 		reindexworker.o \
 		zenam_unlogged.o \
@@ -194,10 +195,13 @@ OBJS = $(addprefix src/base/, \
 		bulkinsert.o \
 		zenam_scan.o \
 		zenam_dml.o \
-		zenam_ddl.o \
-		zenam_rewrite.o \
 		zenam_vacuum.o \
 		zenam_build.o \
+		standbytree.o \
+		standbyplan.o \
+		standin.o \
+		zenam_ddl.o \
+		zenam_rewrite.o \
 		zenam_handler.o) \
 	$(addprefix src/index/, \
 		treeshape.o \

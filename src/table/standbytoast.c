@@ -10,6 +10,9 @@
  */
 #include "table/standbytoast.h"
 
+#include "access/detoast.h"
+#include "access/heaptoast.h"
+#include "access/table.h"
 #include "access/tableam.h"
 #include "access/toast_internals.h"
 #include "cache/tidmap.h"
@@ -186,4 +189,52 @@ zen_standbytoast_find(Relation toastrel, Oid valueid, int32 seq, TupleTableSlot 
 			return true;
 	}
 	return false;
+}
+
+/* The bytes of the next chunk go to *to; false: there is none, or it does not fit. */
+static bool
+read_chunk(Relation toastrel, Oid valueid, int32 seq, TupleTableSlot *slot, char *to, int32 size)
+{
+	struct varlena *chunk;
+	bool		isnull;
+
+	if (!zen_standbytoast_find(toastrel, valueid, seq, slot))
+		return false;
+	chunk = (struct varlena *) DatumGetPointer(slot_getattr(slot, 3, &isnull));
+	if (isnull || VARATT_IS_EXTERNAL(chunk) || VARATT_IS_COMPRESSED(chunk) || VARSIZE_ANY_EXHDR(chunk) != size)
+		return false;
+	memcpy(to, VARDATA_ANY(chunk), size);
+	return true;
+}
+
+struct varlena *
+zen_standbytoast_read(struct varlena *pointer)
+{
+	struct varatt_external p;
+	struct varlena *value;
+	Relation	toastrel;
+	TupleTableSlot *slot;
+	int32		size;
+	int32		done = 0;
+	bool		whole = true;
+
+	VARATT_EXTERNAL_GET_POINTER(p, pointer);
+	size = VARATT_EXTERNAL_GET_EXTSIZE(p);
+	value = palloc(size + VARHDRSZ);
+	if (VARATT_EXTERNAL_IS_COMPRESSED(p))
+		SET_VARSIZE_COMPRESSED(value, size + VARHDRSZ);
+	else
+		SET_VARSIZE(value, size + VARHDRSZ);
+	toastrel = table_open(p.va_toastrelid, AccessShareLock);
+	slot = table_slot_create(toastrel, NULL);
+	for (int32 seq = 0; whole && done < size; seq++)
+	{
+		int32		n = Min((int32) TOAST_MAX_CHUNK_SIZE, size - done);
+
+		whole = read_chunk(toastrel, p.va_valueid, seq, slot, VARDATA(value) + done, n);
+		done += n;
+	}
+	ExecDropSingleTupleTableSlot(slot);
+	table_close(toastrel, AccessShareLock);
+	return whole ? value : NULL;
 }
