@@ -202,7 +202,7 @@ sub test_plans
 	like(plan_of($on_standby, 'SELECT count(*) FROM zen_account WHERE id > 10'), qr/Parallel Index/, 'a parallel plan');
 	is(value($on_standby, 'SELECT count(*) FROM zen_account WHERE id > 10'), 990, '... counts all rows');
 	run_all($on_standby, 'COMMIT');
-	cmp_ok(value($on_standby, 'SELECT trees FROM zen_stat_standby'), '>=', 3, 'trees are there');
+	cmp_ok(value($on_standby, 'SELECT trees FROM zen_stat_standby'), '>=', 1, 'trees are there');
 	are_same('what a base backup has');
 	return;
 }

@@ -113,7 +113,7 @@ unlink_lost(uint32 htable)
 	ZenFollower **link = &followers->of_table[htable];
 
 	Assert(follower_is_mine());
-	while (*link != NULL && (!(*link)->lost || (*link)->pins > 0))
+	while (*link != NULL && (!(*link)->lost || ((*link)->pins > 0 && !ZEN_FAULT(S11_NO_PINS))))
 		link = &(*link)->next;
 	if (*link != NULL)
 	{
@@ -129,7 +129,7 @@ unlink_lost(uint32 htable)
 static void
 free_follower(ZenFollower *f)
 {
-	Assert(f->first == NULL && f->pins == 0);
+	Assert(f->first == NULL && (f->pins == 0 || ZEN_FAULT(S11_NO_PINS)));
 	if (f->tree != NULL)
 		zen_follower_free_tree(f->tree);
 	zen_arena_free(f->doubtful, f->nbits / 8);

@@ -17,6 +17,7 @@
 #include "access/table.h"
 #include "base/arena.h"
 #include "base/fault.h"
+#include "base/guc.h"
 #include "catalog/index.h"
 #include "cache/tidmap.h"
 #include "executor/executor.h"
@@ -37,6 +38,7 @@
 #include "table/zenam_fetch.h"
 #include "table/zenam_rel.h"
 #include "utils/guc.h"
+#include "utils/inval.h"
 #include "utils/memutils.h"
 
 #define ATTEMPTS	5			/* at a tree that is lost again and again */
@@ -436,26 +438,26 @@ find_or_build(Relation table, Relation index, ZenHTable *ht)
 typedef struct TreeReader
 {
 	ZenFollower *follower;
-	IndexScanDesc scan;
 	ZenHTable  *ht;
+	IndexScanDesc scan;
 	bool		has_entries;	/* e is set */
 	MemoryContext mcxt;
 	Entries		e;
 } TreeReader;
 
-/* Pin a tree that has all that snapshots see which were taken before. */
+/* Pin a tree that has all that snapshots see which were taken before.  *pinned is set also if this throws. */
 static void
-pin_complete(TreeReader *r, Relation table, Relation index)
+pin_complete(ZenFollower **pinned, Relation table, Relation index, ZenHTable *ht)
 {
 	for (int i = 0; i < ATTEMPTS; i++)
 	{
-		r->follower = find_or_build(table, index, r->ht);
-		if (r->follower == NULL)
+		*pinned = find_or_build(table, index, ht);
+		if (*pinned == NULL)
 			continue;
-		if (zen_follower_complete(r->follower) || catch_up(table, index, r->ht, r->follower))
+		if (zen_follower_complete(*pinned) || catch_up(table, index, ht, *pinned))
 			return;
-		zen_follower_unpin(r->follower);
-		r->follower = NULL;
+		zen_follower_unpin(*pinned);
+		*pinned = NULL;
 	}
 	ereport(ERROR,
 			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
@@ -465,11 +467,11 @@ pin_complete(TreeReader *r, Relation table, Relation index)
 
 /* If DRAM is full, plans do without trees for a while, and redo gets what they had. */
 static void
-pin_or_give_room(TreeReader *r, Relation table, Relation index)
+pin_or_give_room(ZenFollower **pinned, Relation table, Relation index, ZenHTable *ht)
 {
 	PG_TRY();
 	{
-		pin_complete(r, table, index);
+		pin_complete(pinned, table, index, ht);
 	}
 	PG_CATCH();
 	{
@@ -478,6 +480,21 @@ pin_or_give_room(TreeReader *r, Relation table, Relation index)
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
+}
+
+/*
+ * The primary drops an index CONCURRENTLY without a lock that ends readers here: from some moment on rows change in its
+ * columns under their TIDs.  A plan that was kept may still name it.
+ */
+static void
+check_valid(Relation index)
+{
+	AcceptInvalidationMessages();
+	if (RecoveryInProgress() && !index->rd_index->indisvalid)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("index \"%s\" is being dropped", RelationGetRelationName(index)),
+				 errhint("Repeat the transaction.")));
 }
 
 static ZenTree *
@@ -490,6 +507,7 @@ reader_open(IndexScanDesc scan, void **place)
 	ZenTree    *tree = NULL;
 
 	ZenAssertNotInEpoch();
+	check_valid(index);
 	zen_gate_snapshot(ht, scan->xs_snapshot);
 	if (RecoveryInProgress() || zen_standby_has_read())
 	{
@@ -501,7 +519,7 @@ reader_open(IndexScanDesc scan, void **place)
 		r->has_entries = false;
 		r->mcxt = CurrentMemoryContext;
 		*place = r;
-		pin_or_give_room(r, table, index);
+		pin_or_give_room(&r->follower, table, index, ht);
 		tree = r->follower->tree;
 	}
 	if (scan->heapRelation == NULL)
@@ -573,6 +591,110 @@ static const ZenTreeStandby tree_readers = {
 	.shows = reader_shows,
 };
 
+/* ---------- chunks of long values ---------- */
+
+/* The index by which a toast table finds chunks. */
+static Relation
+open_toast_index(Relation toastrel)
+{
+	List	   *indexes = RelationGetIndexList(toastrel);
+	Relation	found = NULL;
+	ListCell   *lc;
+
+	foreach(lc, indexes)
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+
+		if (found == NULL && zen_standbytree_has(index))
+			found = index;
+		else
+			index_close(index, NoLock);
+	}
+	list_free(indexes);
+	return found;
+}
+
+static void
+add_chunks(ZenChunkTids *tids, const ZenTreeBatch *batch)
+{
+	for (int i = 0; i < batch->n; i++)
+	{
+		ItemPointerData tid;
+
+		if (tids->n == tids->room)
+		{
+			tids->room = Max(16, 2 * tids->room);
+			tids->tidnos = tids->tidnos ? repalloc(tids->tidnos, tids->room * sizeof(uint64)) :
+				palloc(tids->room * sizeof(uint64));
+		}
+		zen_tid_of_word(batch->slots[i].tid, &tid);
+		tids->tidnos[tids->n++] = zen_tidno(&tid);
+	}
+}
+
+/* Read the entries of a value's chunks, from one number to another. */
+static void
+read_chunks(ZenTree *tree, const ZenTreeShape *shape, Oid valueid, int32 first, int32 last, ZenChunkTids *tids)
+{
+	ZenTreeBatch *batch = palloc(sizeof(ZenTreeBatch));
+	ZenTreePos	from = {.values = {ObjectIdGetDatum(valueid), Int32GetDatum(first)}};
+	ZenTreePos	to = {.values = {ObjectIdGetDatum(valueid), Int32GetDatum(last)}};
+
+	zen_shape_pos(shape, &from, 2, ZEN_TIE_BEFORE, 0);
+	zen_shape_pos(shape, &to, 2, ZEN_TIE_AFTER, 0);
+	zen_batch_init(batch);
+	for (;;)
+	{
+		zen_tree_read(tree, shape, &from, &to, false, batch);
+		add_chunks(tids, batch);
+		if (!batch->more)
+			break;
+		zen_batch_next(shape, batch, &from);
+	}
+	zen_batch_end(batch);
+	pfree(batch);
+}
+
+typedef struct ChunkLook
+{
+	ZenFollower *follower;
+} ChunkLook;
+
+static void
+end_look(int code, Datum arg)
+{
+	ChunkLook  *look = (ChunkLook *) DatumGetPointer(arg);
+
+	if (look->follower != NULL)
+		zen_follower_unpin(look->follower);
+	look->follower = NULL;
+}
+
+static bool
+find_chunks(Relation toastrel, Oid valueid, int32 first, int32 last, ZenChunkTids *tids)
+{
+	ZenHTable  *ht = zen_rel_htable_raw(toastrel);
+	ChunkLook	look = {NULL};
+	ZenTreeShape shape;
+	Relation	index;
+
+	if (!zen_standby_indexes || !zen_followers_have_room())
+		return false;
+	index = open_toast_index(toastrel);
+	if (index == NULL)
+		return false;
+	PG_ENSURE_ERROR_CLEANUP(end_look, PointerGetDatum(&look));
+	{
+		pin_or_give_room(&look.follower, toastrel, index, ht);
+		zen_tree_shape(index, look.follower->tree, &shape);
+		read_chunks(look.follower->tree, &shape, valueid, first, last, tids);
+	}
+	PG_END_ENSURE_ERROR_CLEANUP(end_look, PointerGetDatum(&look));
+	end_look(0, PointerGetDatum(&look));
+	index_close(index, NoLock);
+	return true;
+}
+
 /* ---------- the layers below ---------- */
 
 static void
@@ -594,6 +716,7 @@ void
 zen_standbytree_init(void)
 {
 	zen_tree_standby = &tree_readers;
+	zen_standbytoast_chunks = find_chunks;
 	zen_follower_free_tree = drop_tree;
 	zen_follower_tree_bytes = tree_bytes;
 }
