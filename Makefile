@@ -183,7 +183,9 @@ OBJS = $(addprefix src/base/, \
 		treeindex.o \
 		zenam_reindex.o \
 		keyfill.o \
+		standbyplan.o \
 		zenam_rel.o \
+		standin.o \
 		reindexworker.o \
 		zenam_unlogged.o \
 		zenam_stream.o \
@@ -195,13 +197,10 @@ OBJS = $(addprefix src/base/, \
 		bulkinsert.o \
 		zenam_scan.o \
 		zenam_dml.o \
-		zenam_vacuum.o \
-		zenam_build.o \
-		standbytree.o \
-		standbyplan.o \
-		standin.o \
 		zenam_ddl.o \
 		zenam_rewrite.o \
+		zenam_vacuum.o \
+		zenam_build.o \
 		zenam_handler.o) \
 	$(addprefix src/index/, \
 		treeshape.o \
@@ -237,6 +236,7 @@ OBJS = $(addprefix src/base/, \
 		exec.o) \
 	$(addprefix src/admin/, \
 		replication.o \
+		standbytree.o \
 		statements.o \
 		treehooks.o \
 		commands.o \

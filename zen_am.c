@@ -5,6 +5,7 @@
 
 #include "admin/dispatch.h"
 #include "admin/replication.h"
+#include "admin/standbytree.h"
 #include "admin/statements.h"
 #include "base/arena.h"
 #include "base/delay.h"
@@ -44,7 +45,6 @@
 #include "stream/streamtail.h"
 #include "table/indexahead.h"
 #include "table/reindexworker.h"
-#include "table/standbytree.h"
 #include "txn/exclusive.h"
 #include "txn/prepared.h"
 #include "txn/sequence.h"

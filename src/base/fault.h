@@ -143,7 +143,6 @@
 	X(S8_CUT_HELD, "s8_cut_held") \
 	X(S10_UNTOLD, "s10_untold") \
 	X(S10_HEARD_EARLY, "s10_heard_early") \
-	X(S11_FREED_EARLY, "s11_freed_early") \
 	X(S11_NO_PINS, "s11_no_pins") \
 	X(S13_UNDOUBTED, "s13_undoubted") \
 	X(S14_OLD_SNAPSHOTS, "s14_old_snapshots") \

@@ -69,7 +69,8 @@ may_have_shape(const Query *parse, int options, ParamListInfo params)
 	bool		is_shown = parse == shown && (options & CURSOR_OPT_FAST_PLAN) == 0;
 
 	shown = NULL;
-	return zen_planhook_marks && zen_point_access && !is_shown && !RecoveryInProgress() && (options & CURSOR_OPT_CUSTOM_PLAN) == 0 &&
+	return zen_planhook_marks && zen_point_access && !RecoveryInProgress() && !is_shown &&
+		(options & CURSOR_OPT_CUSTOM_PLAN) == 0 &&
 		(params == NULL || params->paramFetch == NULL);
 }
 
@@ -77,7 +78,10 @@ may_have_shape(const Query *parse, int options, ParamListInfo params)
 static PlannedStmt *
 plan_query(Query *parse, const char *source, int options, ParamListInfo params)
 {
-	/* on a standby trees stand in for btrees, of which kept state knows nothing */
+	/*
+	 * on a standby trees stand in for btrees, of which kept state knows
+	 * nothing
+	 */
 	bool		joins = zen_key_join && !RecoveryInProgress();
 	bool		looks_ahead = joins && zen_keyjoin_looks_ahead(parse);
 	PlannedStmt *stmt = prev_planner ? prev_planner(parse, source, options, params) :

@@ -18,7 +18,7 @@ extern IndexBulkDeleteResult *zentree_bulkdelete(IndexVacuumInfo *info, IndexBul
 												 IndexBulkDeleteCallback callback, void *state);
 extern void zentree_scan_callbacks(IndexAmRoutine *am);
 
-/* ---------- trees that stand in for indexes of a hot standby: table/ has them ---------- */
+/* ---------- trees that stand in for indexes of a hot standby: admin/ has them ---------- */
 
 /* Gives all entries of a table to a build. */
 typedef void (*ZenTreeRows) (IndexBuildCallback give, void *build, void *arg);

@@ -818,6 +818,9 @@ void
 zentree_drop(ZenTree *tree)
 {
 	zen_tree_clear(tree);
+#if defined(CLOBBER_FREED_MEMORY) || defined(ZEN_FAULTS)
+	memset(tree, 0x7F, sizeof(ZenTree));
+#endif
 	zen_arena_free(tree, sizeof(ZenTree));
 }
 

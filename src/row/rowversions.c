@@ -11,7 +11,7 @@
 #include "row/visibility.h"
 
 static ZenRow *
-next_row(ZenRowVersions *versions)
+next_copy(ZenRowVersions *versions)
 {
 	if (versions->n == versions->room)
 	{
@@ -44,7 +44,7 @@ copy_chain(ZenRowVersions *versions, uint64 tidno, ZenVersion *head)
 			case ZEN_XID_COMMITTED:
 				break;
 		}
-		if (zen_row_copy(next_row(versions), tidno, v, NULL))
+		if (zen_row_copy(next_copy(versions), tidno, v, NULL))
 			versions->n++;
 		/* nobody sees what is behind it */
 		if (zen_version_flags(v) & ZEN_V_FROZEN)
@@ -68,7 +68,7 @@ zen_row_versions(ZenHTable *ht, uint64 tidno, ZenRowVersions *versions)
 	if (head != NULL)
 		copy_chain(versions, tidno, head);
 	else if (zen_word_state(w) == ZEN_WORD_NVM &&
-			 zen_row_copy_stored(next_row(versions), tidno, zen_word_ref(w)))
+			 zen_row_copy_stored(next_copy(versions), tidno, zen_word_ref(w)))
 		versions->n++;
 	zen_epoch_leave();
 }

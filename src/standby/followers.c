@@ -136,6 +136,27 @@ free_follower(ZenFollower *f)
 	zen_arena_free(f, sizeof(ZenFollower));
 }
 
+/* Free those of a table that are lost; true if there were any. */
+static bool
+sweep_table(uint32 htable)
+{
+	bool		any = false;
+	ZenFollower *f;
+
+	if (followers->of_table[htable] == NULL)	/* unlocked */
+		return false;
+	do
+	{
+		followers_lock(LW_EXCLUSIVE);
+		f = unlink_lost(htable);
+		followers_unlock();
+		if (f != NULL)
+			free_follower(f);
+		any |= f != NULL;
+	} while (f != NULL);
+	return any;
+}
+
 bool
 zen_followers_have_room(void)
 {
@@ -145,8 +166,10 @@ zen_followers_have_room(void)
 ZenFollower *
 zen_follower_begin(const ZenHTable *ht, RelFileLocator loc, uint64 ntids)
 {
-	ZenFollower *f = zen_followers_have_room() ? zen_arena_alloc(sizeof(ZenFollower)) : NULL;
+	ZenFollower *f;
 
+	(void) sweep_table(ht->idx);
+	f = zen_followers_have_room() ? zen_arena_alloc(sizeof(ZenFollower)) : NULL;
 	if (f == NULL)
 		return NULL;
 	memset(f, 0, sizeof(*f));
@@ -175,7 +198,7 @@ zen_follower_begin(const ZenHTable *ht, RelFileLocator loc, uint64 ntids)
 }
 
 static bool
-fits(const ZenFollower *f, uint64 birth_cts, RelFileLocator loc)
+follower_fits(const ZenFollower *f, uint64 birth_cts, RelFileLocator loc)
 {
 	return f->ready && !f->lost && f->birth_cts == birth_cts && memcmp(&f->loc, &loc, sizeof(loc)) == 0;
 }
@@ -185,7 +208,7 @@ find_ready(uint32 htable, uint64 birth_cts, RelFileLocator loc)
 {
 	ZenFollower *f = followers->of_table[htable];
 
-	while (f != NULL && !fits(f, birth_cts, loc))
+	while (f != NULL && !follower_fits(f, birth_cts, loc))
 		f = f->next;
 	return f;
 }
@@ -458,21 +481,7 @@ zen_followers_sweep(void)
 	bool		any = false;
 
 	for (uint32 i = 1; i <= followers->tables; i++)
-	{
-		ZenFollower *f;
-
-		if (followers->of_table[i] == NULL)
-			continue;
-		do
-		{
-			followers_lock(LW_EXCLUSIVE);
-			f = unlink_lost(i);
-			followers_unlock();
-			if (f != NULL)
-				free_follower(f);
-			any |= f != NULL;
-		} while (f != NULL);
-	}
+		any |= sweep_table(i);
 	return any;
 }
 

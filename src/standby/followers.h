@@ -73,7 +73,7 @@ extern const ZenShmem zen_followers_shmem;
 
 /*
  * zen_follower_free_tree, zen_follower_tree_bytes -- free a tree that no other process can reach, and tell its size.
- * table/ sets them.
+ * admin/ sets them.
  */
 extern void (*zen_follower_free_tree) (void *tree);
 extern Size (*zen_follower_tree_bytes) (const void *tree);

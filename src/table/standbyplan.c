@@ -24,7 +24,7 @@
 #include "nodes/pg_list.h"
 #include "rewrite/rewriteManip.h"
 #include "standby/followers.h"
-#include "table/standbytree.h"
+#include "table/treeindex.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
@@ -151,7 +151,7 @@ target_list(const IndexOptInfo *info, Relation table)
 		else
 		{
 			const FormData_pg_attribute *att = key < 0 ? SystemAttributeDefinition((AttrNumber) key) :
-				TupleDescAttr(RelationGetDescr(table), key - 1);
+			TupleDescAttr(RelationGetDescr(table), key - 1);
 
 			column = (Expr *) makeVar(info->rel->relid, (AttrNumber) key, att->atttypid, att->atttypmod,
 									  att->attcollation, 0);
@@ -241,7 +241,7 @@ add_index(PlannerInfo *root, RelOptInfo *rel, Relation table, Oid indexoid)
 {
 	Relation	index = index_open(indexoid, root->simple_rte_array[rel->relid]->rellockmode);
 
-	if (zen_standbytree_has(index))
+	if (zen_index_can_stand_in(index))
 	{
 		if (is_for_all_snapshots(index))
 			rel->indexlist = lcons(describe_index(rel, table, index), rel->indexlist);

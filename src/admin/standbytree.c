@@ -9,7 +9,7 @@
  * A reader waits for another one that makes the same tree, by a heavyweight lock, which the deadlock detector sees
  * (S4).  It waits for no reader that brings the tree up to date: both do so.
  */
-#include "table/standbytree.h"
+#include "admin/standbytree.h"
 
 #include "access/genam.h"
 #include "access/relscan.h"
@@ -44,13 +44,6 @@
 #define ATTEMPTS	5			/* at a tree that is lost again and again */
 #define OLD_XIDS	(UINT64CONST(1) << 30)	/* 32 bits do not tell xids so far
 											 * back from new ones */
-
-bool
-zen_standbytree_has(Relation index)
-{
-	return zen_index_is_like_btree(index) && index->rd_index->indisvalid &&
-		index->rd_rel->relkind == RELKIND_INDEX;
-}
 
 /* ---------- functions of users ---------- */
 
@@ -105,7 +98,7 @@ typedef struct Entries
 } Entries;
 
 static Bitmapset *
-columns_of(const IndexInfo *info)
+index_columns(const IndexInfo *info)
 {
 	Bitmapset  *columns = NULL;
 
@@ -131,7 +124,7 @@ entries_begin(Entries *e, Relation table, Relation index, ZenHTable *ht, ZenFoll
 	if (e->tree != NULL)
 		zen_tree_shape(index, e->tree, &e->shape);
 	zen_indexentry_begin(&e->form, table, info);
-	e->columns = columns_of(info);
+	e->columns = index_columns(info);
 	memset(&e->versions, 0, sizeof(e->versions));
 	e->versions.mcxt = CurrentMemoryContext;
 	e->per_row = AllocSetContextCreate(CurrentMemoryContext, "zen standby tree", ALLOCSET_SMALL_SIZES);
@@ -605,7 +598,7 @@ open_toast_index(Relation toastrel)
 	{
 		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
 
-		if (found == NULL && zen_standbytree_has(index))
+		if (found == NULL && zen_index_can_stand_in(index))
 			found = index;
 		else
 			index_close(index, NoLock);
