@@ -261,7 +261,8 @@ sub test_reuse
 		caught_up();
 		is(value($on_standby, "SELECT count(*) FROM zen_account WHERE balance = 1000 + $i AND filler = 'again'"), 601,
 			"rows come again, $i");
-		$again += value($dbh, "SELECT count(*) FROM zen_account WHERE ctid::text IN (TABLE old) AND balance = 1000 + $i");
+		$again += value($dbh, "SELECT count(*) FROM zen_account WHERE ctid::text IN (TABLE old) AND "
+			  . "balance = 1000 + $i");
 	}
 	cmp_ok($again, '>', 0, 'TIDs are used again');
 	is_deeply(run_sql($holder, $query)->{rows}[0], $before, 'a held snapshot shows what it has shown');
@@ -336,6 +337,8 @@ sub read_beside
 			for (1 .. (one_in(3) ? between(2, 4) : 1))
 			{
 				my $wrong = differences($reader, 1);
+				# between two statements a conflict ends the session
+				$reader = connect_db($standby) if $wrong =~ /^(08|57)/ && !$reader->ping;
 				if ($wrong =~ /^[0-9A-Z]{5}$/) { $refused{$wrong}++; last }
 				$compared++;
 				next if $wrong eq '';
@@ -350,7 +353,7 @@ sub read_beside
 		  both(pick('VACUUM AM_account', 'VACUUM AM_item', 'VACUUM AM_note', 'VACUUM FULL AM_note', 'ANALYZE AM_item'));
 	}
 	$_->disconnect for @readers, $dml;
-	delete @refused{qw(40001 40P01)};
+	delete @refused{qw(40001 40P01 08000)};
 	return ($compared, $different, join ' ', %refused);
 }
 
