@@ -136,6 +136,7 @@ OBJS = $(addprefix src/base/, \
 		rowahead.o \
 		rowread.o \
 		rowlook.o \
+		rowversions.o \
 		rowjudge.o \
 		rowchange.o) \
 	$(addprefix src/gc/, \
@@ -144,6 +145,7 @@ OBJS = $(addprefix src/base/, \
 		room.o) \
 	$(addprefix src/standby/, \
 		standbyqueue.o \
+		followers.o \
 		standbystate.o \
 		standbycollect.o \
 		standbyrows.o \
@@ -183,6 +185,7 @@ OBJS = $(addprefix src/base/, \
 		keyfill.o \
 		standbyplan.o \
 		zenam_rel.o \
+		standin.o \
 		reindexworker.o \
 		zenam_unlogged.o \
 		zenam_stream.o \
@@ -233,6 +236,7 @@ OBJS = $(addprefix src/base/, \
 		exec.o) \
 	$(addprefix src/admin/, \
 		replication.o \
+		standbytree.o \
 		statements.o \
 		treehooks.o \
 		commands.o \

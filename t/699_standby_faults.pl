@@ -19,6 +19,7 @@ skip_unless_faults();
 my $primary = copy_primary('primary', pool_size => '64MB', faults => 1, conf => <<'END');
 zen.standby_reads = on
 zen.spill_threshold = 64kB
+autovacuum = off
 END
 $primary->start;
 my $dbh = connect_db($primary);
@@ -27,6 +28,8 @@ run_all($dbh, 'CREATE EXTENSION zen', map { (
 		"INSERT INTO ${_}_t SELECT g, 1, repeat('x', 50) FROM generate_series(1, 500) g") } qw(heap zen));
 $primary->backup('base');
 my $standby = copy_of($primary, 'standby', 'base', has_streaming => 1);
+# s11_no_pins may crash it
+set_conf($standby, 'restart_after_crash = on');
 $standby->start;
 my $on_standby;
 again();
@@ -38,6 +41,10 @@ my %seen_by = (
 	s2_not_unlinked => \&seen_undone,
 	s8_cut_early => \&seen_by_held,
 	s8_cut_held => \&seen_by_held,
+	s10_untold => \&missed_by_index,
+	s10_heard_early => \&missed_behind_prepared,
+	s11_no_pins => \&broken_under_cursor,
+	s13_undoubted => \&found_by_other_key,
 	s14_old_snapshots => \&seen_by_old,
 	s17_ended_on_top => \&seen_superseded);
 for my $fault (sort keys %seen_by)
@@ -189,6 +196,108 @@ sub seen_by_held
 	run_all($dbh, 'UPDATE heap_t SET v = v + 210');
 	caught_up();
 	return $seen;
+}
+
+# by_index -- what a query finds if tables are not scanned.
+sub by_index
+{
+	my ($db, $query) = @_;
+	run_all($db, 'SET enable_seqscan = off');
+	my $result = run_sql($db, $query);
+	run_sql($db, 'RESET enable_seqscan');
+	return $result->{state} || $result->{rows}[0][0];
+}
+
+# A row that comes when the index has a tree.
+sub missed_by_index
+{
+	by_index($on_standby, 'SELECT count(*) FROM zen_t WHERE id = 1');
+	run_all($dbh, both('INSERT INTO AM_t VALUES (70001, 1)'));
+	caught_up();
+	my $found = by_index($on_standby, 'SELECT count(*) FROM zen_t WHERE id = 70001');
+	run_all($dbh, both('DELETE FROM AM_t WHERE id = 70001'));
+	return $found ne '1';
+}
+
+# The tree is brought up to date while the row's transaction is prepared.
+sub missed_behind_prepared
+{
+	by_index($on_standby, 'SELECT count(*) FROM zen_t WHERE id = 1');
+	run_all($dbh, 'BEGIN', both('INSERT INTO AM_t VALUES (70002, 1)'), q{PREPARE TRANSACTION 'p'},
+		both('UPDATE AM_t SET v = v WHERE id = 2'));
+	caught_up();
+	my $early = by_index($on_standby, 'SELECT count(*) FROM zen_t WHERE id = 70002');
+	run_all($dbh, q{COMMIT PREPARED 'p'});
+	caught_up();
+	my $found = by_index($on_standby, 'SELECT count(*) FROM zen_t WHERE id = 70002');
+	run_all($dbh, both('DELETE FROM AM_t WHERE id = 70002'));
+	return $early ne '0' || $found ne '1';
+}
+
+# use_again -- all rows of a table go, and others come, by a session that looks for TIDs.
+sub use_again
+{
+	my ($table, $n, $from) = @_;
+	my $other = connect_db($primary);
+	run_all($other, "DELETE FROM $table", "VACUUM $table",
+		"INSERT INTO $table SELECT $from + g, 'v' || g FROM generate_series(1, $n) g");
+	$other->disconnect;
+	caught_up();
+	return;
+}
+
+# A cursor is in a tree that is lost, as most TIDs were used again, and another one is built.
+sub broken_under_cursor
+{
+	my $holder = connect_db($standby);
+	run_all($dbh, 'DROP TABLE IF EXISTS zen_many', 'CREATE TABLE zen_many (id int PRIMARY KEY, w text) USING zen',
+		q{INSERT INTO zen_many SELECT g, 'w' || g FROM generate_series(1, 12000) g}, 'CREATE INDEX ON zen_many (w)');
+	caught_up();
+	run_all($holder, 'BEGIN', 'SET LOCAL enable_seqscan = off', 'SET LOCAL enable_sort = off',
+		'DECLARE c CURSOR FOR SELECT w FROM zen_many ORDER BY w');
+	my @rows = @{ run_sql($holder, 'FETCH 10 FROM c')->{rows} };
+	my $seen = eval {
+		my $built = value($on_standby, 'SELECT trees_built FROM zen_stat_standby');
+		for (1 .. 20)
+		{
+			use_again('zen_many', 12000, 0);
+			by_index($on_standby, q{SELECT count(*) FROM zen_many WHERE w > 'v'});
+			last if value($on_standby, 'SELECT trees_built FROM zen_stat_standby') > $built;
+		}
+		cmp_ok(value($on_standby, 'SELECT trees_built FROM zen_stat_standby'), '>', $built, 'a tree is built anew');
+		my $rest = run_sql($holder, 'FETCH ALL FROM c');
+		my @got = map { $_->[0] } @rows, @{ $rest->{rows} };
+		my $same = $rest->{state} eq '' && join(',', @got) eq join(',', sort map { "w$_" } 1 .. 12000);
+		run_sql($holder, 'COMMIT');
+		value($on_standby, 'SELECT 1');
+		!$same;
+	};
+	$seen = 1 unless defined $seen;
+	eval { $holder->disconnect };
+	wait_for('the standby, which may have crashed', sub { eval { value(connect_db($standby), 'SELECT 1') } });
+	$on_standby = connect_db($standby);
+	return $seen;
+}
+
+# A TID has another row, and a snapshot from before looks for that one's key.
+sub found_by_other_key
+{
+	run_all($dbh, 'DROP TABLE IF EXISTS zen_few, old', 'CREATE TABLE zen_few (id int PRIMARY KEY, w text) USING zen',
+		'INSERT INTO zen_few SELECT g FROM generate_series(1, 600) g',
+		'CREATE TABLE old AS SELECT ctid::text AS tid FROM zen_few');
+	caught_up();
+	my $holder = connect_db($standby);
+	run_all($holder, 'BEGIN ISOLATION LEVEL REPEATABLE READ', 'SELECT count(*) FROM zen_few');
+	by_index($on_standby, 'SELECT count(*) FROM zen_few WHERE id = 1');
+	for my $i (1 .. 10)
+	{
+		use_again('zen_few', 600, 1000 * $i);
+		last if value($dbh, 'SELECT count(*) FROM zen_few WHERE ctid::text IN (TABLE old)') > 0;
+	}
+	my $new = by_index($on_standby, 'SELECT count(*) FROM zen_few WHERE id > 1000');
+	my $old = by_index($holder, 'SELECT count(*) FROM zen_few WHERE id > 1000');
+	$holder->disconnect;
+	return $new ne '600' || $old ne '0';
 }
 
 # A snapshot that is older than the maps: with the fault the scan begins when a reader waits for it.

@@ -141,6 +141,10 @@
 	X(S6_FORGOTTEN, "s6_forgotten") \
 	X(S8_CUT_EARLY, "s8_cut_early") \
 	X(S8_CUT_HELD, "s8_cut_held") \
+	X(S10_UNTOLD, "s10_untold") \
+	X(S10_HEARD_EARLY, "s10_heard_early") \
+	X(S11_NO_PINS, "s11_no_pins") \
+	X(S13_UNDOUBTED, "s13_undoubted") \
 	X(S14_OLD_SNAPSHOTS, "s14_old_snapshots") \
 	X(S15_READERS_STAY, "s15_readers_stay") \
 	X(S17_ENDED_ON_TOP, "s17_ended_on_top") \

@@ -17,6 +17,7 @@
 #include "cache/version.h"
 #include "nvm/htable.h"
 #include "nvm/page.h"
+#include "standby/followers.h"
 #include "standby/standbycollect.h"
 #include "standby/standbyrows.h"
 #include "standby/standbystate.h"
@@ -180,6 +181,9 @@ zen_standby_promote(bool keep)
 	{
 		zen_standby_become(ZEN_STANDBY_WAITING);
 		zen_standby_end_readers();
+		/* pinned: by a reader that has ended, and is about to let go */
+		zen_followers_lose(0);
+		(void) zen_followers_sweep();
 		if (keep)
 			kept = keep_maps();
 		if (kept == NULL)
