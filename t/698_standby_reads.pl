@@ -4,7 +4,8 @@
 # two-phase commit, spilled rows, TRUNCATE, rewrites, VACUUM.  Readers on the standby compare the twins by one snapshot,
 # once and again within REPEATABLE READ transactions.  Servers are killed in between.
 #
-# ROUNDS=n rounds of load and kill (default 2), LOAD_S=n seconds for each (default 8).
+# ROUNDS=n rounds of load and kill (default 2), LOAD_S=n seconds for each (default 8), COMMITS=n commits that the next
+# read must see (default 300).
 
 use strict;
 use warnings;
@@ -21,6 +22,7 @@ use ZenTest;
 
 my $rounds = $ENV{ROUNDS} || 2;
 my $load_s = $ENV{LOAD_S} || 8;
+my $commits = $ENV{COMMITS} || 300;
 
 skip_unless_zen();
 choose_seed();
@@ -357,13 +359,13 @@ sub test_remote_apply
 	$dbh = connect_db($primary);
 	run_all($dbh, 'SET synchronous_commit = remote_apply');
 	my $missed = 0;
-	for my $i (1 .. 300)
+	for my $i (1 .. $commits)
 	{
 		run_all($dbh, "UPDATE zen_account SET balance = $i WHERE id = 1");
 		$missed++ if value($on_standby, 'SELECT balance FROM zen_account WHERE id = 1') ne $i;
 	}
-	is($missed, 0, 'remote_apply: the next read sees each of 300 commits');
-	run_all($dbh, 'UPDATE heap_account SET balance = 300 WHERE id = 1');
+	is($missed, 0, "remote_apply: the next read sees each of $commits commits");
+	run_all($dbh, "UPDATE heap_account SET balance = $commits WHERE id = 1");
 	are_twins($on_standby, '... also behind a restart of the primary in order');
 	return;
 }
