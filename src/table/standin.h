@@ -18,7 +18,8 @@ extern Relation zen_standin_of(Relation index);
 /*
  * zen_standin_before -- a plan is about to be started: it may be one from before the promotion.
  *
- * zen_standin_start -- it was started, in recovery: trees stand in for btrees of zen tables.
+ * zen_standin_start -- it was started, in recovery: trees stand in for btrees of zen tables.  A promotion may have come
+ * since: then the snapshot is refused when the scan begins.
  *
  * zen_standin_end -- it is about to be ended.
  */
