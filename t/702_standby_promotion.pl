@@ -27,14 +27,10 @@ my $load_s = $ENV{LOAD_S} || 4;
 skip_unless_zen();
 choose_seed();
 
-my $primary = copy_primary('primary', pool_size => '64MB', dram_size => '96MB', conf => <<'END');
-zen.pool_max_size = 256MB
-zen.pool_grow_by = 32MB
-max_wal_senders = 10
+my $primary = twin_primary(pool_size => '64MB', dram_size => '96MB',
+	conf => "zen.pool_max_size = 256MB
 max_prepared_transactions = 20
-zen.standby_reads = on
-zen.spill_threshold = 64kB
-END
+");
 $primary->start;
 my $dbh = connect_db($primary);
 create_twins($dbh);
@@ -55,8 +51,7 @@ sub follower
 {
 	my ($name, $upstream, $backup) = @_;
 	$primary->backup($name) if !$backup;
-	my $node = copy_of($primary, $name, $backup // $name, has_streaming => 1);
-	set_conf($node, "hot_standby_feedback = off\nmax_standby_streaming_delay = -1");
+	my $node = twin_standby($primary, $name, $backup // $name);
 	set_conf($node, "primary_conninfo = '" . $upstream->connstr . " application_name=$name'") if $upstream;
 	$node->start;
 	caught_up($node);

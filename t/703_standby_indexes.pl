@@ -40,13 +40,7 @@ my @by = (
 	[ item => 'w', q{w >= ''}, 'w' ],
 	[ note => 'md5(body)', q{md5(body) >= ''}, 'id' ]);
 
-my $primary = copy_primary('primary', pool_size => '128MB', dram_size => '256MB', conf => <<'END');
-zen.pool_max_size = 512MB
-zen.pool_grow_by = 32MB
-max_wal_senders = 10
-zen.standby_reads = on
-zen.spill_threshold = 64kB
-END
+my $primary = twin_primary(dram_size => '256MB');
 $primary->start;
 my $dbh = connect_db($primary);
 create_twins($dbh);
@@ -56,11 +50,7 @@ run_all($dbh, both('CREATE INDEX AM_account_balance ON AM_account (balance) INCL
 	q{INSERT INTO heap_item SELECT g, g % 7, repeat('w', g % 30) FROM generate_series(1, 500) g},
 	'INSERT INTO zen_item TABLE heap_item', 'ANALYZE');
 $primary->backup('base');
-my $standby = copy_of($primary, 'standby', 'base', has_streaming => 1);
-set_conf($standby, <<'END');
-hot_standby_feedback = off
-max_standby_streaming_delay = -1
-END
+my $standby = twin_standby($primary, 'standby', 'base');
 $standby->start;
 caught_up();
 my $on_standby = connect_db($standby);
@@ -321,54 +311,13 @@ sub test_full
 	return;
 }
 
-# Readers: each compares twins by one snapshot, and some transactions do so again and again by theirs.
-sub read_beside
-{
-	my ($seconds) = @_;
-	my $until = time + $seconds;
-	my ($compared, $different, %refused) = (0, 0);
-	my @readers = map { connect_db($standby) } 1 .. 3;
-	my $dml = connect_db($primary);
-	while (time < $until || $compared < 10)
-	{
-		for my $reader (@readers)
-		{
-			run_sql($reader, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
-			for (1 .. (one_in(3) ? between(2, 4) : 1))
-			{
-				my $wrong = differences($reader, 1);
-				# between two statements a conflict ends the session
-				$reader = connect_db($standby) if $wrong =~ /^(08|57)/ && !$reader->ping;
-				if ($wrong =~ /^[0-9A-Z]{5}$/) { $refused{$wrong}++; last }
-				$compared++;
-				next if $wrong eq '';
-				$different++;
-				diag($wrong);
-			}
-			run_sql($reader, 'ROLLBACK');
-		}
-		run_sql($dml, $_) for one_in(5) ? 'TRUNCATE heap_item, zen_item' :
-		  one_in(5) ? pick('REINDEX TABLE zen_item', 'REINDEX INDEX zen_account_balance',
-			'DROP INDEX zen_item_w; CREATE INDEX zen_item_w ON zen_item (w)') :
-		  both(pick('VACUUM AM_account', 'VACUUM AM_item', 'VACUUM AM_note', 'VACUUM FULL AM_note', 'ANALYZE AM_item'));
-	}
-	$_->disconnect for @readers, $dml;
-	delete @refused{qw(40001 40P01 08000)};
-	return ($compared, $different, join ' ', %refused);
-}
-
 sub test_load
 {
 	my ($round) = @_;
-	# heap's pruning may wait for a reader, and the reader for a lock that replay has
-	set_conf($standby, 'max_standby_streaming_delay = 10s');
-	$standby->reload;
-	my $load = start_load($primary, $load_s);
-	my ($compared, $different, $refused) = read_beside($load_s);
-	ok($load->finish, "round $round: the load ends");
-	cmp_ok($compared, '>=', 10, "... beside comparisons of twins ($compared)");
-	is($different, 0, '... that find them equal');
-	is($refused, '', '... and no error but conflicts');
+	load_beside($primary, $standby, "round $round", $load_s,
+		compare => sub { differences($_[0], 1) },
+		ddl => [ 'REINDEX TABLE zen_item', 'REINDEX INDEX zen_account_balance',
+			'DROP INDEX zen_item_w; CREATE INDEX zen_item_w ON zen_item (w)' ]);
 	caught_up();
 	are_same('... and equal at rest');
 	return;

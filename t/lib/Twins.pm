@@ -5,15 +5,40 @@ package Twins;
 use strict;
 use warnings;
 
+use CopyServers;
 use Exporter 'import';
 use IPC::Run ();
 use PostgreSQL::Test::Utils ();
 use Test::More;
+use Time::HiRes 'time';
 use ZenTest;
 
-our @EXPORT = qw(TWINS create_twins rows_of twins are_twins both start_load);
+our @EXPORT = qw(TWINS twin_primary twin_standby create_twins rows_of twins are_twins both start_load load_beside);
 
 use constant TWINS => qw(account item note);
+
+# twin_primary -- a server, not started, whose standbys read zen tables; sizes and conf as for new_node.
+sub twin_primary
+{
+	my (%opt) = @_;
+	my $conf = delete $opt{conf} // '';
+	return copy_primary('primary', pool_size => '128MB', dram_size => '128MB', %opt, conf => <<'END' . $conf);
+zen.pool_max_size = 512MB
+zen.pool_grow_by = 32MB
+max_wal_senders = 10
+zen.standby_reads = on
+zen.spill_threshold = 64kB
+END
+}
+
+# twin_standby -- from a backup of a server, and not started.  Its readers hold up replay, and not the primary.
+sub twin_standby
+{
+	my ($primary, $name, $backup) = @_;
+	my $standby = copy_of($primary, $name, $backup, has_streaming => 1);
+	set_conf($standby, "hot_standby_feedback = off\nmax_standby_streaming_delay = -1");
+	return $standby;
+}
 
 # create_twins -- and the extension.
 sub create_twins
@@ -117,6 +142,63 @@ sub start_load
 	my ($in, $out) = ('', '');
 	return IPC::Run::start([ 'pgbench', '-n', '-c', 4, '-T', $seconds, '--max-tries=100', load_scripts(),
 			'-h', $node->host, '-p', $node->port, 'postgres' ], '<', \$in, '&>', \$out);
+}
+
+# load_beside -- a load on the primary, with DDL, and readers on the standby for so many seconds; four tests.
+#
+# compare->($reader, $seen) looks at the twins, once or several times in a transaction; $seen is a hash for what it
+# found in the same.  It returns '' for equal, what differs, or the SQLSTATE of an error.  alone: a look that is not
+# repeated needs no transaction.  ddl: statements, of which some are done now and then.
+sub load_beside
+{
+	my ($primary, $standby, $name, $seconds, %opt) = @_;
+	# heap's pruning may wait for a reader, and the reader for a lock that replay has
+	set_conf($standby, 'max_standby_streaming_delay = 10s');
+	$standby->reload;
+	my $load = start_load($primary, $seconds);
+	my ($compared, $different, $refused) = read_beside($primary, $standby, $seconds, %opt);
+	ok($load->finish, "$name: the load ends");
+	cmp_ok($compared, '>=', 10, "... beside comparisons of twins ($compared)");
+	is($different, 0, '... that find them equal');
+	is($refused, '', '... and no error but conflicts');
+	return;
+}
+
+sub read_beside
+{
+	my ($primary, $standby, $seconds, %opt) = @_;
+	my $until = time + $seconds;
+	my ($compared, $different, %refused) = (0, 0);
+	my @readers = map { connect_db($standby) } 1 .. 3;
+	my $dml = connect_db($primary);
+	while (time < $until || $compared < 10)
+	{
+		for my $reader (@readers)
+		{
+			my $times = one_in(3) ? between(2, 5) : 1;
+			my %seen;
+			run_sql($reader, 'BEGIN ISOLATION LEVEL REPEATABLE READ') if $times > 1 || !$opt{alone};
+			for (1 .. $times)
+			{
+				my $wrong = $opt{compare}->($reader, \%seen);
+				if ($wrong =~ /^[0-9A-Z]{5}$/) { $refused{$wrong}++; last }
+				$compared++;
+				next if $wrong eq '';
+				$different++;
+				diag($wrong);
+			}
+			# between two statements a conflict ends the session
+			if ($reader->ping) { run_sql($reader, 'ROLLBACK') if $times > 1 || !$opt{alone} }
+			else { $reader = connect_db($standby) }
+		}
+		run_sql($dml, $_) for one_in(5) ? 'TRUNCATE heap_item, zen_item' :
+		  $opt{ddl} && one_in(5) ? pick(@{ $opt{ddl} }) :
+		  both(pick('VACUUM AM_account', 'VACUUM AM_item', 'VACUUM AM_note', 'VACUUM FULL AM_note', 'ANALYZE AM_item'));
+	}
+	$_->disconnect for @readers, $dml;
+	# 08000: a conflict has ended the session
+	delete @refused{qw(40001 40P01 08000)};
+	return ($compared, $different, join ' ', %refused);
 }
 
 1;
