@@ -136,6 +136,7 @@ OBJS = $(addprefix src/base/, \
 		rowahead.o \
 		rowread.o \
 		rowlook.o \
+		rowversions.o \
 		rowjudge.o \
 		rowchange.o) \
 	$(addprefix src/gc/, \
@@ -144,9 +145,11 @@ OBJS = $(addprefix src/base/, \
 		room.o) \
 	$(addprefix src/standby/, \
 		standbyqueue.o \
+		followers.o \
 		standbystate.o \
 		standbycollect.o \
 		standbyrows.o \
+		standbykeep.o \
 		standbyscan.o) \
 	$(addprefix src/stream/, \
 		streamxids.o \
@@ -168,6 +171,7 @@ OBJS = $(addprefix src/base/, \
 		savedmap.o \
 		runmap.o \
 		runload.o \
+		keptmap.o \
 		passes.o \
 		syncer.o \
 		recovery.o \
@@ -181,6 +185,7 @@ OBJS = $(addprefix src/base/, \
 		keyfill.o \
 		standbyplan.o \
 		zenam_rel.o \
+		standin.o \
 		reindexworker.o \
 		zenam_unlogged.o \
 		zenam_stream.o \
@@ -235,6 +240,7 @@ OBJS = $(addprefix src/base/, \
 		exec.o) \
 	$(addprefix src/admin/, \
 		replication.o \
+		standbytree.o \
 		statements.o \
 		treehooks.o \
 		commands.o \
