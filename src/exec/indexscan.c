@@ -26,7 +26,10 @@ needs_standard(const IndexScanState *node)
 	return node->iss_ScanDesc == NULL || (node->iss_NumRuntimeKeys > 0 && !node->iss_RuntimeKeysReady);
 }
 
-/* Go on to the next entry that leads to a row of the scan; false: there is none. */
+/*
+ * Go on to the next entry that leads to a row of the scan; false: there is none.  Then the slot is empty, by which
+ * WHERE CURRENT OF knows that no cursor stands on a row of this scan.
+ */
 static inline bool
 find_row(IndexScanState *node, ExprContext *econtext, TupleTableSlot *slot)
 {
@@ -46,6 +49,7 @@ find_row(IndexScanState *node, ExprContext *econtext, TupleTableSlot *slot)
 		InstrCountFiltered2(node, 1);
 	}
 	node->iss_ReachedEnd = true;
+	ExecClearTuple(slot);
 	return false;
 }
 

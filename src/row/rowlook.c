@@ -251,10 +251,13 @@ columns_of_entry(ZenRowColumns *c, int i, ZenVersion *v)
 static inline int
 lines_of_columns(const ZenRowColumns *c)
 {
-	const ZenRowColumn *last = &c->columns[c->natts - 1];
-	Size		before = ZEN_HEADER_SIZE + MAXALIGN(SizeofMinimalTupleHeader);
+	const Size	before = ZEN_HEADER_SIZE + MAXALIGN(SizeofMinimalTupleHeader);
+	const ZenRowColumn *last;
 
-	return c->natts == 0 ? 0 : (int) ((before + last->offset + last->len + ZEN_LINE - 1) / ZEN_LINE);
+	if (c->natts == 0)
+		return 0;
+	last = &c->columns[c->natts - 1];
+	return (int) ((before + last->offset + last->len + ZEN_LINE - 1) / ZEN_LINE);
 }
 
 /* Inside the epoch: read a block; false if one of its rows cannot be read here. */

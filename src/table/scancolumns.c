@@ -12,6 +12,7 @@
  */
 #include "table/scancolumns.h"
 
+#include "recovery/gate.h"
 #include "utils/snapmgr.h"
 
 #define MAX_PAUSE	512
@@ -125,6 +126,7 @@ zen_scancolumns_read(ZenScanColumns *c, const ZenFetch *block, Oid tableoid, Tup
 {
 	ZenSlotColumns *columns = begin_reading(c, block, ZEN_TIDS_PER_BLOCK, tableoid, slot);
 
+	zen_gate_snapshot(block->ht, block->snapshot);
 	if (!zen_row_read_columns(block->ht, block->tidno / ZEN_TIDS_PER_BLOCK, &columns->rows))
 	{
 		begin_pause(c);
@@ -165,6 +167,7 @@ zen_scancolumns_read_row(ZenScanColumns *c, const ZenFetch *row, Oid tableoid, T
 {
 	ZenSlotColumns *columns = zen_scancolumns_find(c, slot);
 
+	zen_gate_snapshot(row->ht, row->snapshot);
 	if (unlikely(columns == NULL))
 	{
 		columns = begin_reading(c, row, 1, tableoid, slot);

@@ -244,7 +244,6 @@ zen_fetch_show_parts(IndexScanDesc scan)
 	if (index->shows_parts || !IsMVCCSnapshot(scan->xs_snapshot) ||
 		CheckForSerializableConflictOutNeeded(index->base.rel, scan->xs_snapshot))
 		return;
-	zen_gate_snapshot(index->ht, scan->xs_snapshot);
 	index->shows_parts = true;
 }
 

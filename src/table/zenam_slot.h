@@ -7,6 +7,7 @@
 #include "base/compat.h"
 
 #include "access/tableam.h"
+#include "base/epoch.h"
 #include "executor/tuptable.h"
 #include "row/rowlook.h"
 #include "row/rowread.h"
@@ -111,6 +112,8 @@ zenam_slot_show_part(TupleTableSlot *slot, ZenSlotColumns *columns, int i)
 	const Datum *values = &columns->rows.values[i * natts];
 	uint32		nulls = columns->rows.nulls[i];
 
+	/* a cursor may stand on the row for hours: nothing holds the epoch then */
+	ZenAssertNotInEpoch();
 	Assert(zslot->columns == columns && columns->rows.found >> i & 1);
 	if (unlikely(TTS_SHOULDFREE(slot)))
 		ExecClearTuple(slot);
