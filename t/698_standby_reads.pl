@@ -227,7 +227,7 @@ sub test_snapshots
 	run_all($holder, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
 	my $before = run_sql($holder, 'SELECT ' . join ', ', map { rows_of("zen_$_") } TWINS)->{rows}[0];
 	# cursors of scans that read columns in place, and some whole rows; they stand amid a block
-	my $query = 'SELECT id, balance, CASE WHEN id % 20 = 0 THEN filler END FROM zen_account';
+	my $query = 'SELECT id, balance, CASE WHEN id % 20 = 0 THEN a END FROM zen_account a';
 	run_all($holder, 'SET LOCAL enable_seqscan = off', 'SET LOCAL enable_bitmapscan = off',
 		"DECLARE i CURSOR FOR $query ORDER BY id", 'MOVE 100 FROM i', 'SET LOCAL enable_seqscan = on',
 		"DECLARE s CURSOR FOR $query", 'MOVE 100 FROM s');
