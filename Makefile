@@ -118,7 +118,8 @@ OBJS = $(addprefix src/base/, \
 		page.o \
 		grow.o \
 		slotalloc.o \
-		slotread.o) \
+		slotread.o \
+		delta.o) \
 	$(addprefix src/cache/, \
 		sketch.o \
 		keycache.o \
@@ -159,6 +160,7 @@ OBJS = $(addprefix src/base/, \
 		exclusive.o \
 		spillend.o \
 		commit.o \
+		deltas.o \
 		spill.o \
 		ddl.o \
 		sequence.o \

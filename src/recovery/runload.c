@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/fault.h"
 #include "base/guc.h"
+#include "nvm/delta.h"
 #include "nvm/persist.h"
 #include "nvm/repair.h"
 #include "nvm/slotalloc.h"
@@ -408,6 +409,13 @@ row_of(uint32 htable, uint64 tidno)
 	return (uint64) htable << ZEN_HTABLE_SHIFT | tidno;
 }
 
+/* R22: does the word lead to a version that leans on this slot?  Else a slot in use is the word's own. */
+static bool
+is_base_of(uint64 w, ZenSlot slot)
+{
+	return zen_word_state(w) == ZEN_WORD_NVM && zen_delta_base(zen_word_ref(w)) == slot;
+}
+
 /* A slot of a page that was not read, as the scan would judge it. */
 static void
 check_told_slot(ZenSlot slot)
@@ -426,7 +434,7 @@ check_told_slot(ZenSlot slot)
 		   cts != zen_recovery->fates[region].undone_cts);
 	Assert(zen_htable_owns(&zen_htables[zen_word1_htable(h.word1)], cts));
 	w = pg_atomic_read_u64(zen_tidmap_word(&zen_htables[zen_word1_htable(h.word1)], zen_word1_tidno(h.word1)));
-	if (!zen_slot_is_free(slot))
+	if (!zen_slot_is_free(slot) && !is_base_of(w, slot))
 		Assert(zen_word_ref(w) == slot && (zen_word_state(w) == ZEN_WORD_NVM) == !(h.word1 & ZEN_DELETED));
 	else if (zen_word_ref(w) == InvalidZenSlot)
 		Assert(h.word1 & ZEN_DELETED);
@@ -442,7 +450,11 @@ note_stale(HTAB *rows, ZenSlot slot)
 	uint64		key;
 	bool		found;
 
-	if (!zen_slot_is_free(slot) || !has_former(slot, &h) || (h.word1 & ZEN_DELETED))
+	if (!has_former(slot, &h) || (h.word1 & ZEN_DELETED))
+		return;
+	if (!zen_slot_is_free(slot) &&
+		!is_base_of(pg_atomic_read_u64(zen_tidmap_word(&zen_htables[zen_word1_htable(h.word1)],
+													   zen_word1_tidno(h.word1))), slot))
 		return;
 	key = row_of(zen_word1_htable(h.word1), zen_word1_tidno(h.word1));
 	row = hash_search(rows, &key, HASH_ENTER, &found);

@@ -214,6 +214,22 @@ is_given_back(ZenSlot slot)
 	return !ZEN_FAULT(R18_STORED_ON_FREE) && zen_nvm_load64(zen_page_word(zen_slot_page(slot))) == 0;
 }
 
+/* R22: the copy's format says that it may have deltas, before it has the first one. */
+static void
+expect_deltas(const char *version, uint16 len)
+{
+	static bool done = false;
+	uint16		mark;
+
+	if (done || len < ZEN_HEADER_SIZE + sizeof(ZenDelta))
+		return;
+	memcpy(&mark, version + ZEN_HEADER_SIZE, sizeof(mark));
+	if (mark != ZEN_DELTA_MARK)
+		return;
+	zen_pool_raise_format(ZEN_FORMAT_VERSION_DELTAS);
+	done = true;
+}
+
 static void
 store_slot(ZenRecordReader *r)
 {
@@ -234,6 +250,7 @@ store_slot(ZenRecordReader *r)
 		zen_tuple_scrub(s.slot);
 		return;
 	}
+	expect_deltas(r->at, s.len);
 	if (ZEN_FAULT(COPY_STORED_SLOWLY) || ZEN_FAULT(COPY_SEEN_TORN))
 	{
 		zen_nvm_copy(at + ZEN_HEADER_SIZE, r->at + ZEN_HEADER_SIZE, s.len - ZEN_HEADER_SIZE);
