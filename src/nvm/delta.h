@@ -10,8 +10,8 @@
 
 #define ZEN_DELTA_MIN		512 /* bytes of a MinimalTuple: shorter ones are
 								 * written whole */
-#define ZEN_DELTA_SHARE		4	/* a delta has one byte of so many of the whole
-								 * tuple, at most */
+#define ZEN_DELTA_SHARE		4	/* a delta has one byte of so many of the
+								 * whole tuple, at most */
 
 /* Room for the delta of the longest row. */
 #define ZEN_DELTA_MAX_BYTES	(ZEN_MAX_TUPLE / ZEN_DELTA_SHARE)

@@ -11,7 +11,8 @@
 #include "utils/memutils.h"
 
 #define MAX_BYTES	(16 * 1024 * 1024)	/* of deltas of one transaction: the
-										 * others of its rows are written whole */
+										 * others of its rows are written
+										 * whole */
 
 ZenDelta  **zen_my_deltas = NULL;
 
