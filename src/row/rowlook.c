@@ -11,6 +11,7 @@
 #include "port/pg_bitutils.h"
 #include "row/rowahead.h"
 #include "row/rowread.h"
+#include "utils/memutils.h"
 
 #define PREFETCH_LOOK	2		/* lines of a row that zen_row_look_block()
 								 * shows */
@@ -78,9 +79,41 @@ typedef struct InPlace
 {
 	uint32		hits;			/* in DRAM */
 	uint32		misses;			/* in NVM */
+	Size		built;			/* bytes of room for rows that are built */
 	HeapTupleData rows[ZEN_TIDS_PER_BLOCK]; /* unless only their number is
 											 * wanted */
 } InPlace;
+
+/* Room for the rows of a block of which only what has changed is in their slots. */
+#define MAX_ROOM	((Size) 4 * 1024 * 1024)
+static char *room = NULL;
+static Size room_size = 0;
+
+/* Build such a row.  NULL: there is no room for it now, or it is damaged. */
+static const MinimalTupleData *
+build_row(InPlace *p, ZenSlot slot)
+{
+	int64		len = zen_tuple_len(slot, zen_slot_size(slot));
+	MinimalTuple row = (MinimalTuple) (room + p->built);
+	TransactionId xmin;
+
+	if (len <= 0 || !zen_tuple_is_delta(slot))
+		return NULL;
+	p->built += MAXALIGN(len);
+	return p->built <= room_size && zen_slot_read(slot, row, (uint32) len, &xmin) ? row : NULL;
+}
+
+/* The last block has wanted more room than there was: the next one finds it.  Outside the epoch. */
+static void
+make_room_to_build(Size wanted)
+{
+	if (room != NULL)
+		pfree(room);
+	room = NULL;
+	room_size = 0;
+	room = MemoryContextAlloc(TopMemoryContext, 2 * wanted);
+	room_size = 2 * wanted;
+}
 
 /* Note a row in a slot; false if it is damaged. */
 static inline bool
@@ -94,6 +127,8 @@ note_slot(InPlace *p, ZenSlot slot, int lines)
 		return zen_slot_is_sound(slot);
 	}
 	row = zen_slot_look(slot, false);
+	if (unlikely(row == NULL))
+		row = build_row(p, slot);
 	if (row == NULL)
 		return false;
 	zen_tuple_count_read(slot, lines * ZEN_LINE - ZEN_HEADER_SIZE);
@@ -158,6 +193,7 @@ zen_row_view_block(ZenHTable *ht, uint64 block, const ZenRowView *view)
 	bool		done;
 
 	p.hits = p.misses = 0;
+	p.built = 0;
 	zen_epoch_enter();
 	words = zen_tidmap_word(ht, block * ZEN_TIDS_PER_BLOCK);
 	if (words != NULL && view->lines > 0)
@@ -168,6 +204,8 @@ zen_row_view_block(ZenHTable *ht, uint64 block, const ZenRowView *view)
 	if (done && view->lines > 0)
 		done = view->use(p.rows, (int) (p.hits + p.misses), view->arg);
 	zen_epoch_leave();
+	if (unlikely(p.built > room_size) && 2 * p.built <= MAX_ROOM)
+		make_room_to_build(p.built);
 	if (!done)
 		return -1;
 	zen_row_count_scanned(ht, p.hits, p.misses);
