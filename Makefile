@@ -118,8 +118,8 @@ OBJS = $(addprefix src/base/, \
 		page.o \
 		grow.o \
 		slotalloc.o \
-		slotread.o \
-		delta.o) \
+		delta.o \
+		slotread.o) \
 	$(addprefix src/cache/, \
 		sketch.o \
 		keycache.o \
@@ -159,8 +159,8 @@ OBJS = $(addprefix src/base/, \
 	$(addprefix src/txn/, \
 		exclusive.o \
 		spillend.o \
-		commit.o \
 		deltas.o \
+		commit.o \
 		spill.o \
 		ddl.o \
 		sequence.o \

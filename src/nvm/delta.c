@@ -134,18 +134,6 @@ zen_delta_base_fits(ZenSlot slot)
 
 /* ---------- made whole ---------- */
 
-int64
-zen_tuple_odd_len(ZenSlot slot, Size slot_size)
-{
-	const ZenDelta *d = (const ZenDelta *) zen_tuple_body(slot);
-
-	if (slot_size < ZEN_HEADER_SIZE + sizeof(*d) || d->mark != ZEN_DELTA_MARK ||
-		d->bytes < sizeof(*d) || ZEN_HEADER_SIZE + d->bytes > slot_size ||
-		d->len < ZEN_DELTA_MIN || d->len > ZEN_MAX_TUPLE)
-		return -1;
-	return d->len;
-}
-
 /* Put the ranges over the row in buf; false if they do not fit it. */
 static bool
 apply_ranges(const ZenDelta *d, char *buf)

@@ -58,4 +58,21 @@ extern bool zen_delta_read(ZenSlot slot, MinimalTuple buf, uint32 len, Transacti
 extern bool zen_delta_build(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin);
 extern bool zen_delta_equals(ZenSlot slot, const MinimalTupleData *tuple);
 
+/* zen_whole_read, zen_whole_equals -- zen_tuple_read() and zen_tuple_equals() for any version, a delta or not. */
+static inline bool
+zen_whole_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin)
+{
+	if (unlikely(zen_tuple_is_delta(slot)))
+		return zen_delta_read(slot, buf, len, xmin);
+	return zen_tuple_read(slot, buf, len, xmin);
+}
+
+static inline bool
+zen_whole_equals(ZenSlot slot, const MinimalTupleData *tuple)
+{
+	if (tuple != NULL && zen_tuple_is_delta(slot))
+		return zen_delta_equals(slot, tuple);
+	return zen_tuple_equals(slot, zen_slot_size(slot), tuple);
+}
+
 #endif							/* ZEN_DELTA_H */

@@ -60,7 +60,7 @@ zen_slot_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin)
 
 	ZenAssertInEpoch();
 	if (!is_checked(bit))
-		return note_check(bit, zen_tuple_read(slot, buf, len, xmin));
+		return note_check(bit, zen_whole_read(slot, buf, len, xmin));
 	Assert(len >= sizeof(*body));
 	if (unlikely(body->len != len))
 		return note_check(bit, zen_delta_build(slot, buf, len, xmin));

@@ -14,7 +14,6 @@
 #include "base/fault.h"
 #include "base/numa.h"
 #include "base/stats.h"
-#include "nvm/delta.h"
 #include "nvm/pool.h"
 #include "nvm/repair.h"
 #include "nvm/sink.h"
@@ -201,7 +200,6 @@ zen_tuple_write_delta(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin
 				size;
 
 	Assert(delta->mark == ZEN_DELTA_MARK);
-	zen_page_has_deltas(slot);
 	size = store_tuple(slot, cts, word1, xmin, delta, delta->bytes, ZEN_DELTA_MARK, &head);
 	if (ZEN_FAULT(R2_NO_BODY_FLUSH))
 		return;
@@ -382,6 +380,18 @@ zen_tuple_repair(ZenSlot slot, ZenTupleHeader h)
 	zen_persist(nvm, sizeof(*nvm));
 }
 
+int64
+zen_tuple_odd_len(ZenSlot slot, Size slot_size)
+{
+	const ZenDelta *d = (const ZenDelta *) zen_tuple_body(slot);
+
+	if (slot_size < ZEN_HEADER_SIZE + sizeof(*d) || d->mark != ZEN_DELTA_MARK ||
+		d->bytes < sizeof(*d) || ZEN_HEADER_SIZE + d->bytes > slot_size ||
+		d->len < SizeofMinimalTupleHeader || d->len > ZEN_PAGE_SIZE - 64)
+		return -1;
+	return d->len;
+}
+
 static bool
 read_once(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin)
 {
@@ -415,8 +425,6 @@ zen_tuple_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin)
 	zen_tuple_count_read(slot, len);
 	if (read_once(slot, buf, len, xmin))
 		return true;
-	if (zen_tuple_is_delta(slot))
-		return zen_delta_read(slot, buf, len, xmin);
 	do
 	{
 		before = restamps_before();
@@ -474,8 +482,6 @@ zen_tuple_equals(ZenSlot slot, Size slot_size, const MinimalTupleData *tuple)
 
 	if (tuple == NULL)
 		return len >= 0 && len_fits((uint32) len, true);
-	if (zen_tuple_is_delta(slot))
-		return zen_delta_equals(slot, tuple);
 	return len == tuple->t_len &&
 		memcmp(src + ZEN_BODY_PREFIX, (const char *) tuple + ZEN_BODY_PREFIX, len - ZEN_BODY_PREFIX) == 0;
 }

@@ -166,8 +166,9 @@ extern void zen_tuple_write_among(ZenSlot slot, uint64 cts, uint64 word1, Transa
 								  const MinimalTupleData *tuple, ZenFlushRange *pending);
 
 /*
- * zen_tuple_write_delta -- the same for a version that holds only what changed, as zen_delta_make() has made it; with
- * pending like zen_tuple_write_among(), with NULL like zen_tuple_write() without its first line.
+ * zen_tuple_write_delta -- the same for a version that holds only what changed, as zen_delta_make() has made it.  The
+ * caller has told zen_page_has_deltas().  With pending like zen_tuple_write_among(), with NULL like zen_tuple_write()
+ * without its first line.
  */
 extern void zen_tuple_write_delta(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin,
 								  const ZenDelta *delta, ZenFlushRange *pending);
@@ -225,8 +226,8 @@ extern bool zen_tuple_repairable(ZenSlot slot, Size slot_size, ZenTupleHeader *h
 extern void zen_tuple_repair(ZenSlot slot, ZenTupleHeader h);
 
 /*
- * zen_tuple_read -- copy the MinimalTuple (len bytes, as zen_tuple_len said) into buf and check its CRC.  Of a delta,
- * the row is built from its base.
+ * zen_tuple_read -- copy the MinimalTuple (len bytes, as zen_tuple_len said) into buf and check its CRC.  Not of a
+ * delta: zen_whole_read().
  *
  * *xmin, if not NULL: the writer's xid as the system column shows it.  Returns false when the check fails: the caller
  * reports ERRCODE_DATA_CORRUPTED.

@@ -91,7 +91,7 @@ static Size room_size = 0;
 
 /* Build such a row.  NULL: there is no room for it now, or it is damaged. */
 static const MinimalTupleData *
-build_row(InPlace *p, ZenSlot slot)
+row_from_base(InPlace *p, ZenSlot slot)
 {
 	int64		len = zen_tuple_len(slot, zen_slot_size(slot));
 	MinimalTuple row = (MinimalTuple) (room + p->built);
@@ -128,7 +128,7 @@ note_slot(InPlace *p, ZenSlot slot, int lines)
 	}
 	row = zen_slot_look(slot, false);
 	if (unlikely(row == NULL))
-		row = build_row(p, slot);
+		row = row_from_base(p, slot);
 	if (row == NULL)
 		return false;
 	zen_tuple_count_read(slot, lines * ZEN_LINE - ZEN_HEADER_SIZE);

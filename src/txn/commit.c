@@ -344,7 +344,10 @@ write_version(ZenCommit *commit, ZenWrite *w, ZenFlushRange *pending)
 	Assert(zen_word_leads_to(zen_word_read(w->word), v) || ZEN_FAULT(R15_SAME_CTS_TWICE));
 	Assert(!(zen_version_flags(v) & (ZEN_V_ABORTED | ZEN_V_SPECULATIVE)));
 	if (unlikely(w->delta != 0))
+	{
+		zen_page_has_deltas(w->slot);
 		zen_tuple_write_delta(w->slot, commit->cts, word1, v->xmin, zen_my_deltas[w->delta], pending);
+	}
 	else if (pending != NULL)
 		zen_tuple_write_among(w->slot, commit->cts, word1, v->xmin, tuple, pending);
 	else

@@ -261,7 +261,7 @@ check_committed(const Expected *e, ZenVersion *v, uint64 *newer_cts, ZenFault *f
 						   UINT64_FORMAT, cts, *newer_cts);
 	*newer_cts = cts;
 	return (zen_version_flags(v) & ZEN_V_IN_NVM) ||
-		zen_tuple_equals(slot, zen_slot_size(slot), zen_version_tuple(v)) ||
+		zen_whole_equals(slot, zen_version_tuple(v)) ||
 		zen_unsound(fault, "version", slot, "the row version in DRAM differs from its slot");
 }
 
