@@ -85,7 +85,8 @@ sub cost
 sub sums
 {
 	my ($table) = @_;
-	return value($dbh, "SELECT count(*) || ' ' || coalesce(md5(string_agg(md5(x::text), '' ORDER BY id)), '') FROM $table x");
+	return value($dbh,
+		"SELECT count(*) || ' ' || coalesce(md5(string_agg(md5(x::text), '' ORDER BY id)), '') FROM $table x");
 }
 
 # --- tests ------------------------------------------------------------------
@@ -145,7 +146,8 @@ sub change
 	my $what = between(1, 1_000_000);
 	return pick(
 		("UPDATE T SET n = n + 1 WHERE $some") x 5,
-		("UPDATE T SET k = k + $what, n = n - 1 WHERE id BETWEEN " . between(1, $rows) . ' AND ' . between(1, $rows)) x 3,
+		("UPDATE T SET k = k + $what, n = n - 1 WHERE id BETWEEN " . between(1, $rows) . ' AND '
+			  . between(1, $rows)) x 3,
 		"UPDATE T SET a = overlay(a placing md5('$what') from 200) WHERE $some",
 		"UPDATE T SET a = left(a, length(a) - 8) WHERE $some AND length(a) > 600",
 		"UPDATE T SET a = a || 'longer $what' WHERE $some AND length(a) < 25000",
@@ -321,7 +323,8 @@ sub test_damage
 		my @states = map { state_of($dbh, "SELECT sum(length(a)) FROM $_") } qw(d x old);
 		ok(scalar(grep { $_ eq 'XX001' } @states), "$how: to read the row is an error: @states");
 		value($dbh, 'SET zen.skip_damaged_rows = on');
-		is(value($dbh, 'SELECT count(*) FROM (SELECT * FROM d EXCEPT SELECT * FROM h) x'), 0, "$how: no older version is shown");
+		is(value($dbh, 'SELECT count(*) FROM (SELECT * FROM d EXCEPT SELECT * FROM h) x'), 0,
+			"$how: no older version is shown");
 		is(value($dbh, 'SELECT count(*) FROM x WHERE n <> 2'), 0, "$how: nor there");
 		value($dbh, 'RESET zen.skip_damaged_rows');
 	}

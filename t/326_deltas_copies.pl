@@ -36,7 +36,8 @@ my $dbh = connect_db($primary);
 run_all($dbh, 'CREATE EXTENSION zen', map { ("CREATE TABLE $_ (id int PRIMARY KEY, n int, a text) USING "
 		  . ($_ eq 'h' ? 'heap' : 'zen'),
 		"ALTER TABLE $_ ALTER a SET STORAGE " . ($_ eq 'h' ? 'EXTERNAL' : 'PLAIN'),
-		"INSERT INTO $_ SELECT g, 0, left(repeat(md5(g::text), 200), 600 + 97 * (g % 50)) FROM generate_series(1, 200) g",
+		"INSERT INTO $_ SELECT g, 0, left(repeat(md5(g::text), 200), 600 + 97 * (g % 50)) "
+		  . 'FROM generate_series(1, 200) g',
 		"INSERT INTO $_ VALUES (1000, 0, repeat('x', 960))") } qw(h d));
 my $whole = wal_of('UPDATE d SET n = n + 1 WHERE id = 1000');
 $primary->backup('base');
@@ -148,7 +149,8 @@ sub changes
 				"UPDATE T SET a = left(repeat(md5('$what' || id), 200), length(a)) WHERE $some",
 				"UPDATE T SET a = overlay(a placing '$what' from 300) WHERE $some",
 				"DELETE FROM T WHERE id = " . between(1, 200),
-				"INSERT INTO T SELECT g, 0, repeat(md5('$what'), 40) FROM generate_series(1, 200, 9) g ON CONFLICT DO NOTHING"));
+				"INSERT INTO T SELECT g, 0, repeat(md5('$what'), 40) FROM generate_series(1, 200, 9) g "
+				  . 'ON CONFLICT DO NOTHING'));
 		both(one_in(4) ? 'ROLLBACK' : 'COMMIT') if $dbh->pg_ping == 3;
 		both('VACUUM d') if one_in(3);
 	}

@@ -111,7 +111,8 @@ base_is_there(ZenSlot slot, const ZenDelta *d)
 	uint32		len;
 
 	if (base == slot || base >= (uint64) zen_pool_pages() * (ZEN_PAGE_SIZE / ZEN_SLOT_UNIT) ||
-		!zen_page_is_data(zen_slot_page(base)) || !zen_pages[zen_slot_page(base)].owned || zen_pages[zen_slot_page(base)].lost || !zen_page_holds(base))
+		!zen_page_is_data(zen_slot_page(base)) || !zen_pages[zen_slot_page(base)].owned ||
+		zen_pages[zen_slot_page(base)].lost || !zen_page_holds(base))
 		return false;
 	if (ZEN_FAULT(R22_ANY_BASE))
 		return true;

@@ -38,7 +38,8 @@ is_checked(CheckedBit bit)
 static inline bool
 is_sound(ZenSlot slot)
 {
-	return zen_tuple_intact(slot, zen_slot_size(slot)) && (likely(!zen_tuple_is_delta(slot)) || zen_delta_base_fits(slot));
+	return zen_tuple_intact(slot, zen_slot_size(slot)) &&
+		(likely(!zen_tuple_is_delta(slot)) || zen_delta_base_fits(slot));
 }
 
 /* Note the outcome of a check. */

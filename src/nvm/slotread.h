@@ -16,7 +16,8 @@ extern bool zen_slot_read(ZenSlot slot, MinimalTuple buf, uint32 len, Transactio
 
 /*
  * zen_slot_look -- the same without a copy: its MinimalTuple has other things in place of the length and the padding.
- * NULL if it is damaged, or holds only what changed.  With believe, a slot that was checked is sound, whatever that setting says.
+ * NULL if it is damaged, or holds only what changed.  With believe, a slot that was checked is sound, whatever that
+ * setting says.
  */
 extern const MinimalTupleData *zen_slot_look(ZenSlot slot, bool believe);
 

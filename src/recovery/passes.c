@@ -613,8 +613,8 @@ zen_passes_damaged(void)
 /* ---------- bases ---------- */
 
 /*
- * R22: the base of a version that is its row's newest is in use.  If it is not there, or damaged, so is the row: reading
- * it is an error, and no older version takes its place.
+ * R22: the base of a version that is its row's newest is in use.  If it is not there, or damaged, so is the row: to
+ * read it is an error, and no older version takes its place.
  */
 static void
 settle_base(ZenSlot slot)

@@ -121,7 +121,7 @@ static inline Size
 zen_savedmap_tail_size(const ZenMapHeader *header)
 {
 	return header->ntables * sizeof(ZenMapTable) + TYPEALIGN(2, header->npieces) * sizeof(uint32) +
-		header->nprepared * sizeof(ZenMapPrepared) + header->nbitmap_words * sizeof(uint64) + header->ndelta_words * sizeof(uint64);
+		header->nprepared * sizeof(ZenMapPrepared) + (header->nbitmap_words + header->ndelta_words) * sizeof(uint64);
 }
 
 static inline ZenMapTail

@@ -37,8 +37,8 @@ sub wide
 {
 	my ($name, $rows) = @_;
 	return ("CREATE TABLE $name (id int PRIMARY KEY, k int, v text)",
-		"DO \$\$ BEGIN IF (SELECT amname FROM pg_class c JOIN pg_am a ON a.oid = relam WHERE relname = '$name') = 'zen' "
-		  . "THEN ALTER TABLE $name ALTER v SET STORAGE PLAIN; END IF; END \$\$",
+		"DO \$\$ BEGIN IF (SELECT amname FROM pg_class c JOIN pg_am a ON a.oid = relam WHERE relname = '$name') "
+		  . "= 'zen' THEN ALTER TABLE $name ALTER v SET STORAGE PLAIN; END IF; END \$\$",
 		"INSERT INTO $name SELECT id, 0, " . text($name) . " FROM generate_series(1, $rows) id");
 }
 
@@ -80,8 +80,9 @@ sub delta_scenarios
 			steps => [
 				map {
 					my $i = $_;
-					((map { [ a => $_ ] } @deltas, 'BEGIN', 'UPDATE t SET k = -1000', 'UPDATE t SET v = ' . text("never $i"),
-						'ROLLBACK', 'BEGIN', 'UPDATE t SET k = k + 5 WHERE id > 3', 'SAVEPOINT s', 'UPDATE t SET k = -7',
+					((map { [ a => $_ ] } @deltas, 'BEGIN', 'UPDATE t SET k = -1000',
+						'UPDATE t SET v = ' . text("never $i"), 'ROLLBACK',
+						'BEGIN', 'UPDATE t SET k = k + 5 WHERE id > 3', 'SAVEPOINT s', 'UPDATE t SET k = -7',
 						'ROLLBACK TO s', 'COMMIT'), reuse('a', $i))
 				} 1 .. 2 ],
 		},
@@ -101,7 +102,8 @@ sub delta_scenarios
 				map {
 					my $i = $_;
 					((map { [ a => $_ ] } 'BEGIN', @deltas, "INSERT INTO h VALUES ($i, 'both')", 'COMMIT', @deltas,
-						'BEGIN', 'UPDATE t SET v = ' . text("mixed $i") . ' WHERE id > 8', "UPDATE h SET v = 'twice'", 'COMMIT'),
+						'BEGIN', 'UPDATE t SET v = ' . text("mixed $i") . ' WHERE id > 8', "UPDATE h SET v = 'twice'",
+						'COMMIT'),
 						reuse('a', $i))
 				} 1 .. 2 ],
 		},
@@ -109,22 +111,26 @@ sub delta_scenarios
 			setup => \@setup,
 			steps => [ (map { [ a => $_ ] } @deltas, 'BEGIN', @deltas, q{PREPARE TRANSACTION 'p'}), reuse('b', 1),
 				[ a => q{COMMIT PREPARED 'p'} ],
-				(map { [ a => $_ ] } @deltas, 'BEGIN', 'UPDATE t SET k = -5', q{PREPARE TRANSACTION 'q'}), reuse('b', 2),
+				(map { [ a => $_ ] } @deltas, 'BEGIN', 'UPDATE t SET k = -5', q{PREPARE TRANSACTION 'q'}),
+				reuse('b', 2),
 				[ a => q{ROLLBACK PREPARED 'q'} ], (map { [ a => $_ ] } @deltas) ],
 		},
 		delta_spilled => {
 			setup => \@setup,
 			conf  => [ $CONF, 'zen.spill_threshold = 64kB' ],
-			steps => [ (map { [ a => $_ ] } @deltas, 'BEGIN', 'UPDATE t SET k = k + 3', 'UPDATE t SET v = ' . text('spilled'),
+			steps => [ (map { [ a => $_ ] } @deltas, 'BEGIN', 'UPDATE t SET k = k + 3',
+				'UPDATE t SET v = ' . text('spilled'),
 				'UPDATE t SET k = k + 4 WHERE id < 5', 'COMMIT', @deltas), reuse('a', 1),
-				(map { [ a => $_ ] } 'BEGIN', 'UPDATE t SET k = -9', 'UPDATE t SET v = ' . text('never'), 'ROLLBACK', @deltas),
+				(map { [ a => $_ ] } 'BEGIN', 'UPDATE t SET k = -9', 'UPDATE t SET v = ' . text('never'), 'ROLLBACK',
+					@deltas),
 				reuse('a', 2) ],
 		},
 		delta_recovery => {
 			setup   => \@setup,
 			recover => 2,
 			prelude => [ (map { [ a => $_ ] } @deltas), reuse('a', 0) ],
-			steps   => [ (map { [ a => $_ ] } @deltas, 'UPDATE t SET v = ' . text('cut') . ' WHERE id > 6'), reuse('a', 1),
+			steps   => [ (map { [ a => $_ ] } @deltas, 'UPDATE t SET v = ' . text('cut') . ' WHERE id > 6'),
+				reuse('a', 1),
 				(map { [ a => $_ ] } @deltas) ],
 		},
 		delta_process_crash => {
