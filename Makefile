@@ -137,6 +137,7 @@ OBJS = $(addprefix src/base/, \
 		rowahead.o \
 		rowread.o \
 		rowlook.o \
+		rowversions.o \
 		rowjudge.o \
 		rowchange.o) \
 	$(addprefix src/gc/, \
@@ -145,9 +146,11 @@ OBJS = $(addprefix src/base/, \
 		room.o) \
 	$(addprefix src/standby/, \
 		standbyqueue.o \
+		followers.o \
 		standbystate.o \
 		standbycollect.o \
 		standbyrows.o \
+		standbykeep.o \
 		standbyscan.o) \
 	$(addprefix src/stream/, \
 		streamxids.o \
@@ -170,6 +173,7 @@ OBJS = $(addprefix src/base/, \
 		savedmap.o \
 		runmap.o \
 		runload.o \
+		keptmap.o \
 		passes.o \
 		syncer.o \
 		recovery.o \
@@ -183,6 +187,7 @@ OBJS = $(addprefix src/base/, \
 		keyfill.o \
 		standbyplan.o \
 		zenam_rel.o \
+		standin.o \
 		reindexworker.o \
 		zenam_unlogged.o \
 		zenam_stream.o \
@@ -233,6 +238,7 @@ OBJS = $(addprefix src/base/, \
 		exec.o) \
 	$(addprefix src/admin/, \
 		replication.o \
+		standbytree.o \
 		statements.o \
 		treehooks.o \
 		commands.o \

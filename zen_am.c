@@ -5,6 +5,7 @@
 
 #include "admin/dispatch.h"
 #include "admin/replication.h"
+#include "admin/standbytree.h"
 #include "admin/statements.h"
 #include "base/arena.h"
 #include "base/delay.h"
@@ -33,6 +34,7 @@
 #include "recovery/standbyworker.h"
 #include "recovery/syncer.h"
 #include "row/visibility.h"
+#include "standby/followers.h"
 #include "standby/standbystate.h"
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
@@ -120,6 +122,7 @@ static const ZenShmem *const modules[] = {
 	&zen_horizon_shmem,
 	&zen_reclaim_shmem,
 	&zen_standbystate_shmem,	/* the pool is open */
+	&zen_followers_shmem,
 	&zen_streamtail_shmem,
 	&zen_clients_shmem,
 	&streamsink,
@@ -202,6 +205,7 @@ _PG_init(void)
 	zen_streamrmgr_register();
 	zen_worker_after_recovery = zen_after_recovery;
 	zen_index_tree_ahead = zentree_ahead;
+	zen_standbytree_init();
 	zen_worker_register();
 	zen_standby_worker_register();
 	zen_syncer_register();		/* before what is needed less */

@@ -3,6 +3,8 @@
 # - S6: pg_xact is cut behind what the standby has read, is restarted by, and is promoted with
 # - S8: one row changes all the time while a snapshot is held: DRAM stays flat
 # - S9: DRAM is full: by versions for a held snapshot, then by a transaction that has not ended
+#
+# HOT_UPDATES=n updates of the hot row, three times (default 5000).
 
 use strict;
 use warnings;
@@ -16,7 +18,7 @@ use PoolFile;
 use Test::More;
 use ZenTest;
 
-use constant { HOT_UPDATES => 5000, WIDE_ROWS => 18000 };
+use constant { HOT_UPDATES => $ENV{HOT_UPDATES} || 5000, WIDE_ROWS => 18000 };
 
 skip_unless_zen();
 

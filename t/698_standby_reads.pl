@@ -4,7 +4,8 @@
 # two-phase commit, spilled rows, TRUNCATE, rewrites, VACUUM.  Readers on the standby compare the twins by one snapshot,
 # once and again within REPEATABLE READ transactions.  Servers are killed in between.
 #
-# ROUNDS=n rounds of load and kill (default 2), LOAD_S=n seconds for each (default 8).
+# ROUNDS=n rounds of load and kill (default 2), LOAD_S=n seconds for each (default 8), COMMITS=n commits that the next
+# read must see (default 300).
 
 use strict;
 use warnings;
@@ -13,45 +14,26 @@ use FindBin;
 use lib "$FindBin::RealBin/lib";
 
 use CopyServers;
-use IPC::Run ();
 use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils ();
 use Test::More;
 use Time::HiRes qw(sleep time);
+use Twins;
 use ZenTest;
-
-use constant TWINS => qw(account item note);
 
 my $rounds = $ENV{ROUNDS} || 2;
 my $load_s = $ENV{LOAD_S} || 8;
+my $commits = $ENV{COMMITS} || 300;
 
 skip_unless_zen();
 choose_seed();
 
-my $primary = copy_primary('primary', pool_size => '128MB', dram_size => '128MB', conf => <<'END');
-zen.pool_max_size = 512MB
-zen.pool_grow_by = 32MB
-max_wal_senders = 10
-zen.standby_reads = on
-zen.spill_threshold = 64kB
-END
+my $primary = twin_primary();
 $primary->start;
 my $dbh = connect_db($primary);
-run_all($dbh, 'CREATE EXTENSION zen', map { my $am = $_; (
-		"CREATE TABLE ${am}_account (id int PRIMARY KEY, balance int, filler text) USING $am",
-		"CREATE TABLE ${am}_item (id int, v int, w text) USING $am",
-		"CREATE INDEX ON ${am}_item (id)",
-		"CREATE TABLE ${am}_note (id int PRIMARY KEY, body text) USING $am",
-		"ALTER TABLE ${am}_note ALTER body SET STORAGE EXTERNAL",
-		"INSERT INTO ${am}_account SELECT g, 1000, repeat('x', g % 200) FROM generate_series(1, 1000) g",
-		"INSERT INTO ${am}_note SELECT g, repeat(g::text, 1500) FROM generate_series(1, 40) g") } qw(heap zen));
+create_twins($dbh);
 $primary->backup('base');
 run_all($dbh, map { "UPDATE ${_}_account SET balance = balance + 1 WHERE id % 10 = 3" } qw(heap zen));
-my $standby = copy_of($primary, 'standby', 'base', has_streaming => 1);
-set_conf($standby, <<'END');
-hot_standby_feedback = off
-max_standby_streaming_delay = -1
-END
+my $standby = twin_standby($primary, 'standby', 'base');
 $standby->start;
 caught_up();
 my $on_standby = connect_db($standby);
@@ -77,27 +59,6 @@ sub caught_up
 	value($dbh, 'SELECT pg_current_wal_lsn()');    # flushes
 	$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
 	return;
-}
-
-# rows_of -- SQL for all that a table shows, of long values their hash.
-sub rows_of
-{
-	my ($table) = @_;
-	my $columns = $table =~ /note/ ? 'id, md5(body)' : 't.*';
-	return "(SELECT md5(coalesce(string_agg(r::text, ',' ORDER BY r), '')) FROM (SELECT $columns FROM $table t) r)";
-}
-
-# twins -- SQL that is 1 for each pair of twins that are equal, by one snapshot.
-sub twins
-{
-	return 'SELECT ' . join ', ', map { '(' . rows_of("heap_$_") . ' = ' . rows_of("zen_$_") . ')::int' } TWINS;
-}
-
-sub are_twins
-{
-	my ($db, $name) = @_;
-	my $result = run_sql($db, twins());
-	return is_deeply($result->{state} || $result->{rows}[0], [ map { 1 } TWINS ], $name);
 }
 
 sub test_access
@@ -128,8 +89,8 @@ sub plan_of { return join "\n", map { $_->[0] } @{ run_sql($on_standby, "EXPLAIN
 
 sub test_plans
 {
-	run_all($on_standby, 'SET enable_seqscan = off');
-	like(plan_of('SELECT * FROM zen_account WHERE id = 3'), qr/Seq Scan/, 'no index in a plan');
+	run_all($on_standby, 'SET enable_seqscan = off', 'SET zen.standby_indexes = off');
+	like(plan_of('SELECT * FROM zen_account WHERE id = 3'), qr/Seq Scan/, 'without trees no index in a plan');
 	unlike(plan_of('SELECT * FROM heap_account WHERE id = 3'), qr/Seq Scan/, '... but of heap');
 	like(plan_of('SELECT * FROM zen_account a JOIN zen_item i USING (id) WHERE a.id = 3'), qr/Seq Scan.*Seq Scan/s,
 		'a join');
@@ -139,9 +100,6 @@ sub test_plans
 	run_all($on_standby, 'RESET ALL', 'DEALLOCATE p');
 	return;
 }
-
-# both -- a statement for each of the twins, whose tables are written as AM_name.
-sub both { return map { my $s = $_; map { $s =~ s/\bAM_/$_/gr } qw(heap_ zen_) } @_; }
 
 sub test_transactions
 {
@@ -313,100 +271,23 @@ sub test_hot_row
 	return;
 }
 
-# load -- scripts of pgbench, each of which changes twins alike.
-sub load_scripts
+# The twins by one snapshot, and the sum that never changes.
+sub compare
 {
-	my $folder = PostgreSQL::Test::Utils::tempdir();
-	# by one snapshot: in READ COMMITTED the statements for heap and zen may see other rows
-	my $begin = 'BEGIN ISOLATION LEVEL REPEATABLE READ;';
-	my %script = (
-		transfer => join("\n", '\set a random(1, 1000)', '\set b random(1, 1000)', '\set d random(1, 10)', $begin,
-			both_text('UPDATE AM_account SET balance = balance - :d WHERE id = :a;',
-				'UPDATE AM_account SET balance = balance + :d WHERE id = :b;'), 'COMMIT;'),
-		savepoint => join("\n", '\set a random(1, 1000)', '\set n random(1, 30)', $begin,
-			both_text("INSERT INTO AM_item SELECT :a, g, repeat('i', g) FROM generate_series(1, :n) g;"),
-			'SAVEPOINT s;', both_text('UPDATE AM_item SET v = v + 1, w = NULL WHERE id = :a;',
-				'DELETE FROM AM_account WHERE id = 3000 + :a;'),
-			'ROLLBACK TO s;', both_text('UPDATE AM_item SET id = id + 1 WHERE id = :a AND v % 3 = 0;'), 'COMMIT;'),
-		delete => join("\n", '\set a random(1, 1000)', $begin,
-			both_text('DELETE FROM AM_item WHERE id BETWEEN :a AND :a + 20;'), 'COMMIT;'),
-		rollback => join("\n", '\set a random(1, 1000)', $begin,
-			both_text("UPDATE AM_account SET filler = repeat('r', 100) WHERE id BETWEEN :a AND :a + 100;"),
-			'ROLLBACK;'),
-		note => join("\n", '\set a random(1, 40)', '\set n random(1, 9)', $begin,
-			both_text('UPDATE AM_note SET body = repeat(:n::text, 3000 + :a * 100) WHERE id = :a;'), 'COMMIT;'),
-		spill => join("\n", '\set a random(1, 9)', $begin,
-			both_text("UPDATE AM_account SET filler = repeat(:a::text, 150) WHERE id % 10 = :a;"), 'COMMIT;'),
-		prepared => join("\n", '\set a random(1, 1000)', $begin,
-			both_text('UPDATE AM_account SET balance = balance WHERE id = :a;'),
-			"PREPARE TRANSACTION 'load:client_id';", "COMMIT PREPARED 'load:client_id';"));
-	for my $name (keys %script)
-	{
-		PostgreSQL::Test::Utils::append_to_file("$folder/$name.sql", "$script{$name}\n");
-	}
-	return map { ('-f', "$folder/$_->[0].sql\@$_->[1]") }
-	  [ transfer => 40 ], [ savepoint => 10 ], [ delete => 3 ], [ rollback => 3 ], [ note => 4 ], [ spill => 1 ],
-	  [ prepared => 4 ];
-}
-
-# Twins are locked in one order.
-sub both_text { return join "\n", map { my $s = $_; map { $s =~ s/\bAM_/$_/gr } qw(heap_ zen_) } @_; }
-
-sub start_load
-{
-	my ($seconds) = @_;
-	my ($in, $out) = ('', '');
-	return IPC::Run::start([ 'pgbench', '-n', '-c', 4, '-T', $seconds, '--max-tries=100', load_scripts(),
-			'-h', $primary->host, '-p', $primary->port, 'postgres' ], '<', \$in, '&>', \$out);
-}
-
-# Readers: each compares twins by one snapshot, and some transactions do so again and again by theirs.
-sub read_beside
-{
-	my ($seconds) = @_;
-	my $until = time + $seconds;
-	my ($compared, $different, %refused) = (0, 0);
-	my @readers = map { connect_db($standby) } 1 .. 3;
-	my $dml = connect_db($primary);
-	while (time < $until || $compared < 10)
-	{
-		for my $reader (@readers)
-		{
-			my $repeat = one_in(3);
-			run_sql($reader, 'BEGIN ISOLATION LEVEL REPEATABLE READ') if $repeat;
-			my $first;
-			for (1 .. ($repeat ? between(2, 5) : 1))
-			{
-				my $got = run_sql($reader, twins() . ', (SELECT sum(balance) FROM zen_account WHERE id <= 1000)');
-				if ($got->{state}) { $refused{ $got->{state} }++; last }
-				my @row = @{ $got->{rows}[0] };
-				$compared++;
-				$different++ if grep { !$_ } @row[ 0 .. 2 ];
-				$different++ if defined $first && $first ne $row[3];
-				$first = $row[3];
-			}
-			run_sql($reader, 'ROLLBACK') if $repeat;
-		}
-		run_sql($dml, $_) for one_in(5) ? 'TRUNCATE heap_item, zen_item' :
-		  both(pick('VACUUM AM_account', 'VACUUM AM_item', 'VACUUM AM_note', 'VACUUM FULL AM_note', 'ANALYZE AM_item'));
-	}
-	$_->disconnect for @readers, $dml;
-	delete @refused{qw(40001 40P01)};
-	return ($compared, $different, join ' ', %refused);
+	my ($reader, $seen) = @_;
+	my $got = run_sql($reader, twins() . ', (SELECT sum(balance) FROM zen_account WHERE id <= 1000)');
+	return $got->{state} if $got->{state};
+	my @row = @{ $got->{rows}[0] };
+	my $sum = pop @row;
+	my $wrong = grep({ !$_ } @row) || $sum ne ($seen->{sum} // $sum);
+	$seen->{sum} = $sum;
+	return $wrong ? "equal twins: @row, and the sum is $sum" : '';
 }
 
 sub test_load
 {
 	my ($round) = @_;
-	# heap's pruning may wait for a reader, and the reader for a lock that replay has
-	set_conf($standby, 'max_standby_streaming_delay = 10s');
-	$standby->reload;
-	my $load = start_load($load_s);
-	my ($compared, $different, $refused) = read_beside($load_s);
-	ok($load->finish, "round $round: the load ends");
-	cmp_ok($compared, '>=', 10, "... beside comparisons of twins ($compared)");
-	is($different, 0, '... that find them equal');
-	is($refused, '', '... and no error but conflicts');
+	load_beside($primary, $standby, "round $round", $load_s, compare => \&compare, alone => 1);
 	caught_up();
 	are_twins($on_standby, '... and equal at rest');
 	return;
@@ -415,7 +296,7 @@ sub test_load
 sub test_kill
 {
 	my ($round) = @_;
-	my $load = start_load(3);
+	my $load = start_load($primary, 3);
 	sleep 1;    # somewhere in it
 	crash($round % 2 ? $standby : $primary);
 	eval { $load->kill_kill; 1 } if !($round % 2);
@@ -438,13 +319,13 @@ sub test_remote_apply
 	$dbh = connect_db($primary);
 	run_all($dbh, 'SET synchronous_commit = remote_apply');
 	my $missed = 0;
-	for my $i (1 .. 300)
+	for my $i (1 .. $commits)
 	{
 		run_all($dbh, "UPDATE zen_account SET balance = $i WHERE id = 1");
 		$missed++ if value($on_standby, 'SELECT balance FROM zen_account WHERE id = 1') ne $i;
 	}
-	is($missed, 0, 'remote_apply: the next read sees each of 300 commits');
-	run_all($dbh, 'UPDATE heap_account SET balance = 300 WHERE id = 1');
+	is($missed, 0, "remote_apply: the next read sees each of $commits commits");
+	run_all($dbh, "UPDATE heap_account SET balance = $commits WHERE id = 1");
 	are_twins($on_standby, '... also behind a restart of the primary in order');
 	return;
 }

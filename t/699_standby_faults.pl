@@ -19,6 +19,7 @@ skip_unless_faults();
 my $primary = copy_primary('primary', pool_size => '64MB', faults => 1, conf => <<'END');
 zen.standby_reads = on
 zen.spill_threshold = 64kB
+autovacuum = off
 END
 $primary->start;
 my $dbh = connect_db($primary);
@@ -27,6 +28,8 @@ run_all($dbh, 'CREATE EXTENSION zen', map { (
 		"INSERT INTO ${_}_t SELECT g, 1, repeat('x', 50) FROM generate_series(1, 500) g") } qw(heap zen));
 $primary->backup('base');
 my $standby = copy_of($primary, 'standby', 'base', has_streaming => 1);
+# s11_no_pins may crash it
+set_conf($standby, 'restart_after_crash = on');
 $standby->start;
 my $on_standby;
 again();
@@ -38,6 +41,10 @@ my %seen_by = (
 	s2_not_unlinked => \&seen_undone,
 	s8_cut_early => \&seen_by_held,
 	s8_cut_held => \&seen_by_held,
+	s10_untold => \&missed_by_index,
+	s10_heard_early => \&missed_behind_prepared,
+	s11_no_pins => \&broken_under_cursor,
+	s13_undoubted => \&found_by_other_key,
 	s14_old_snapshots => \&seen_by_old,
 	s17_ended_on_top => \&seen_superseded);
 for my $fault (sort keys %seen_by)
@@ -55,6 +62,17 @@ inject_fault($standby, $on_standby, 'none');
 $on_standby->disconnect;
 is(goes_on($_) ? 1 : 0, $_ eq 'none' ? 0 : 1, "s15_readers_stay: what it breaks, with $_")
   for qw(none s15_readers_stay);
+my $nkept = 0;
+my %kept = (
+	s18_losers_told => \&promoted_with_losers,
+	s18_aborted_forgotten => \&promoted_before_scrub,
+	s18_tombstones_forgotten => \&promoted_with_tombstones,
+	s18_unproven => \&promoted_with_proof);
+for my $fault (sort keys %kept)
+{
+	is(kept_wrong($_, $kept{$fault}) ? 1 : 0, $_ eq 'none' ? 0 : 1, "$fault: what it breaks, with $_")
+	  for 'none', $fault;
+}
 $dbh->disconnect;
 test_old_xids($_) for qw(none s6_unsettled s6_forgotten);
 done_testing();
@@ -79,8 +97,9 @@ sub caught_up
 
 sub differing
 {
+	my ($table) = (@_, 't');
 	return 'SELECT (' . join(' IS DISTINCT FROM ',
-		map { "(SELECT md5(string_agg(t::text, ',' ORDER BY id)) FROM ${_}_t t)" } qw(heap zen)) . ')::int';
+		map { "(SELECT md5(string_agg(t::text, ',' ORDER BY id)) FROM ${_}_$table t)" } qw(heap zen)) . ')::int';
 }
 
 sub differ
@@ -179,6 +198,111 @@ sub seen_by_held
 	return $seen;
 }
 
+# by_index -- what a query finds if tables are not scanned.
+sub by_index
+{
+	my ($db, $query) = @_;
+	run_all($db, 'SET enable_seqscan = off');
+	my $result = run_sql($db, $query);
+	run_sql($db, 'RESET enable_seqscan');
+	return $result->{state} || $result->{rows}[0][0];
+}
+
+# A row that comes when the index has a tree.
+sub missed_by_index
+{
+	by_index($on_standby, 'SELECT count(*) FROM zen_t WHERE id = 1');
+	run_all($dbh, both('INSERT INTO AM_t VALUES (70001, 1)'));
+	caught_up();
+	my $found = by_index($on_standby, 'SELECT count(*) FROM zen_t WHERE id = 70001');
+	run_all($dbh, both('DELETE FROM AM_t WHERE id = 70001'));
+	return $found ne '1';
+}
+
+# The tree is brought up to date while the row's transaction is prepared.
+sub missed_behind_prepared
+{
+	by_index($on_standby, 'SELECT count(*) FROM zen_t WHERE id = 1');
+	run_all($dbh, 'BEGIN', both('INSERT INTO AM_t VALUES (70002, 1)'), q{PREPARE TRANSACTION 'p'},
+		both('UPDATE AM_t SET v = v WHERE id = 2'));
+	caught_up();
+	my $early = by_index($on_standby, 'SELECT count(*) FROM zen_t WHERE id = 70002');
+	run_all($dbh, q{COMMIT PREPARED 'p'});
+	caught_up();
+	my $found = by_index($on_standby, 'SELECT count(*) FROM zen_t WHERE id = 70002');
+	run_all($dbh, both('DELETE FROM AM_t WHERE id = 70002'));
+	return $early ne '0' || $found ne '1';
+}
+
+# use_again -- all rows of a table go, and others come, by a session that looks for TIDs.
+sub use_again
+{
+	my ($table, $n, $from) = @_;
+	my $other = connect_db($primary);
+	run_all($other, "DELETE FROM $table", "VACUUM $table",
+		"INSERT INTO $table SELECT $from + g, 'v' || g FROM generate_series(1, $n) g");
+	$other->disconnect;
+	caught_up();
+	return;
+}
+
+sub trees { return value($on_standby, "SELECT $_[0] FROM zen_stat_standby"); }
+
+# A cursor is in a tree that is lost, as most TIDs were used again.  Who makes another tree of the table first frees
+# what is lost: with the fault, that tree gets the memory.
+sub broken_under_cursor
+{
+	my $holder = connect_db($standby);
+	run_all($dbh, 'DROP TABLE IF EXISTS zen_many', 'CREATE TABLE zen_many (id int PRIMARY KEY, w text) USING zen',
+		q{INSERT INTO zen_many SELECT g, 'w' || g FROM generate_series(1, 12000) g}, 'CREATE INDEX ON zen_many (w)');
+	caught_up();
+	run_all($holder, 'BEGIN', 'SET LOCAL enable_seqscan = off', 'SET LOCAL enable_sort = off',
+		'DECLARE c CURSOR FOR SELECT w FROM zen_many ORDER BY w');
+	my @rows = @{ run_sql($holder, 'FETCH 10 FROM c')->{rows} };
+	my $seen = eval {
+		my $lost = trees('trees_lost');
+		for (1 .. 20)
+		{
+			use_again('zen_many', 12000, 0);
+			last if trees('trees_lost') > $lost;
+		}
+		cmp_ok(trees('trees_lost'), '>', $lost, 'a tree is lost under its reader');
+		by_index($on_standby, 'SELECT count(*) FROM zen_many WHERE id > 0');
+		my $rest = run_sql($holder, 'FETCH ALL FROM c');
+		my @got = map { $_->[0] } @rows, @{ $rest->{rows} };
+		my $same = $rest->{state} eq '' && join(',', @got) eq join(',', sort map { "w$_" } 1 .. 12000);
+		run_sql($holder, 'COMMIT');
+		value($on_standby, 'SELECT 1');
+		!$same;
+	};
+	$seen = 1 unless defined $seen;
+	eval { $holder->disconnect };
+	wait_for('the standby, which may have crashed', sub { eval { value(connect_db($standby), 'SELECT 1') } });
+	$on_standby = connect_db($standby);
+	return $seen;
+}
+
+# A TID has another row, and a snapshot from before looks for that one's key.
+sub found_by_other_key
+{
+	run_all($dbh, 'DROP TABLE IF EXISTS zen_few, old', 'CREATE TABLE zen_few (id int PRIMARY KEY, w text) USING zen',
+		'INSERT INTO zen_few SELECT g FROM generate_series(1, 600) g',
+		'CREATE TABLE old AS SELECT ctid::text AS tid FROM zen_few');
+	caught_up();
+	my $holder = connect_db($standby);
+	run_all($holder, 'BEGIN ISOLATION LEVEL REPEATABLE READ', 'SELECT count(*) FROM zen_few');
+	by_index($on_standby, 'SELECT count(*) FROM zen_few WHERE id = 1');
+	for my $i (1 .. 10)
+	{
+		use_again('zen_few', 600, 1000 * $i);
+		last if value($dbh, 'SELECT count(*) FROM zen_few WHERE ctid::text IN (TABLE old)') > 0;
+	}
+	my $new = by_index($on_standby, 'SELECT count(*) FROM zen_few WHERE id > 1000');
+	my $old = by_index($holder, 'SELECT count(*) FROM zen_few WHERE id > 1000');
+	$holder->disconnect;
+	return $new ne '600' || $old ne '0';
+}
+
 # A snapshot that is older than the maps: with the fault the scan begins when a reader waits for it.
 sub seen_by_old
 {
@@ -216,6 +340,116 @@ sub goes_on
 	$reader->disconnect;
 	$other->stop;
 	return $state eq '';
+}
+
+# --- what a promotion keeps (S18) -------------------------------------------------------------------------------------
+
+# Each of these prepares a standby, whose fault is in force, has it promoted, and returns a connection.
+
+# A transaction that has spilled rows, which stand on pages of their own, has not ended.
+sub promoted_with_losers
+{
+	my ($node) = @_;
+	my $open = connect_db($primary);
+	run_all($open, 'BEGIN', both(q{UPDATE AM_p SET v = -1, w = repeat('l', 50) WHERE id <= 3000}));
+	followed($node);
+	my $promoted = promoted($node);
+	run_all($open, 'ROLLBACK');
+	$open->disconnect;
+	return $promoted;
+}
+
+# The same has aborted, but recovery ends with the abort record, before SCRUB.  Nothing waits in DRAM then.
+sub promoted_before_scrub
+{
+	my ($node) = @_;
+	run_all($dbh, 'BEGIN');
+	my $xid = value($dbh, 'SELECT pg_current_xact_id()');
+	set_conf($node, "recovery_target_xid = $xid\nrecovery_target_action = pause");
+	$node->restart;
+	my $there = connect_db($node);
+	value($there, 'SELECT count(*) FROM zen_p');
+	run_all($dbh, both(q{UPDATE AM_p SET v = -1, w = repeat('l', 50) WHERE id <= 3000}), 'ROLLBACK',
+		'INSERT INTO heap_t VALUES (-1)', 'DELETE FROM heap_t WHERE id = -1');
+	wait_for('the end of replay', sub { value($there, 'SELECT pg_get_wal_replay_pause_state()') eq 'paused' });
+	wait_for('versions to go', sub { value($there, 'SELECT versions_pending FROM zen_stat_standby') == 0 });
+	value($there, 'SELECT pg_wal_replay_resume()');
+	$there->disconnect;
+	return wait_promoted($node);
+}
+
+# Rows were deleted.  Their slots have them still; those of other tombstones are the first that are taken.
+sub promoted_with_tombstones
+{
+	my ($node) = @_;
+	run_all($dbh, both('DELETE FROM AM_p WHERE id <= 2000'));
+	followed($node);
+	my $there = connect_db($node);
+	wait_for('versions to go', sub { value($there, 'SELECT versions_pending FROM zen_stat_standby') == 0 });
+	$there->disconnect;
+	my $promoted = promoted($node);
+	run_all($promoted, both('DELETE FROM AM_p WHERE id BETWEEN 2001 AND 5000'));
+	return $promoted;
+}
+
+# LP alone says that a transaction from before the base backup has committed.
+sub promoted_with_proof
+{
+	my ($node) = @_;
+	followed($node);
+	return promoted($node);
+}
+
+sub followed
+{
+	my ($node) = @_;
+	value($dbh, 'SELECT pg_current_wal_lsn()');
+	$primary->wait_for_catchup($node, 'replay', $primary->lsn('insert'));
+	my $there = connect_db($node);
+	value($there, 'SELECT count(*) FROM zen_p');
+	$there->disconnect;
+	return;
+}
+
+# Prepared transactions keep their regions, so each takes another one.
+sub commit_in_regions
+{
+	my ($db) = @_;
+	run_all($db, 'BEGIN', both("UPDATE AM_t SET v = v + 1 WHERE id = $_"), "PREPARE TRANSACTION 'p$_'") for 1 .. 8;
+	run_all($db, map { "COMMIT PREPARED 'p$_'" } 1 .. 8);
+	return;
+}
+
+# kept_wrong -- does the fault show when the promoted server has committed something, was killed and started again?
+sub kept_wrong
+{
+	my ($fault, $promote) = @_;
+	my $name = "kept_${fault}_" . ++$nkept;
+	# pages of its own, with room among the rows, and in the end a transaction that is decided by LP
+	run_all($dbh, map { ("DROP TABLE IF EXISTS ${_}_p",
+			"CREATE TABLE ${_}_p (id int PRIMARY KEY, v int, w text) USING $_",
+			"INSERT INTO ${_}_p SELECT g, 1, repeat('p', 50) FROM generate_series(1, 6000) g",
+			"UPDATE ${_}_p SET w = w || 'q' WHERE id % 2 = 0", "VACUUM ${_}_p") } qw(heap zen));
+	run_all($dbh, 'INSERT INTO zen_p VALUES (10000, 1)');
+	$primary->backup($name);
+	run_all($dbh, 'INSERT INTO heap_p VALUES (10000, 1)');
+	my $node = copy_of($primary, $name, $name, has_streaming => 1);
+	set_conf($node, "zen.fault = '$fault'");
+	$node->start;
+	my $promoted = $promote->($node);
+	my $log = log_since($node, 0);
+	like($log, qr/keeps the maps of the standby/, "$name: the maps are kept");
+	my $seen = scalar(run_sql($promoted, q{SELECT 1 FROM zen_verify('zen_p') LIMIT 1})->{rows}->@*);
+	commit_in_regions($promoted);
+	inject_fault($node, $promoted, 'none');
+	$promoted->disconnect;
+	crash($node);
+	start_again($node);
+	my $again = wait_promoted($node);
+	$seen ||= value($again, differing('p'));
+	$again->disconnect;
+	$node->stop('immediate');
+	return $seen;
 }
 
 # test_old_xids -- the standby has versions of which pg_xact forgets what became of their transactions.

@@ -4,8 +4,9 @@
   matrix.py DIR    reads DIR/matrix.csv and DIR/matrix-machine; writes DIR/matrix.md and, with matplotlib, a plot of
                    each state, DIR/matrix-*.png
 
-bench/report has the same table in its report. A ratio is the least processor time of a peer divided by heap's least:
-what else runs on a machine only ever adds to it. The table has the medians beside it.
+bench/report has the same table in its report. In each round the peers have their turns one after the other, so a
+machine that becomes slow or fast meanwhile is so for all of them. A ratio is a peer's processor time divided by heap's
+of the same round, and the table has the median of the rounds, with the least and the greatest behind it.
 """
 import csv
 import os
@@ -25,19 +26,22 @@ STATES = {"loaded": "rows as loaded", "updated": "rows updated at random", "beyo
 
 
 class Operation:
-    """Processor times of an operation, in ms, by peer."""
+    """Processor times of an operation, in ms, by peer and round."""
 
     def __init__(self, name, group):
         self.name = name
         self.group = group
         self.times = {}
 
-    def ratio(self, peer, of=min):
-        """Divided by heap's; None if one of them is not there."""
-        if not self.times.get(peer) or not self.times.get("heap"):
-            return None
-        base = of(self.times["heap"])
-        return of(self.times[peer]) / base if base > 0 else None
+    def ratios(self, peer):
+        """Divided by heap's, of each round that both have, in order of size."""
+        base = self.times.get("heap", {})
+        return sorted(time / base[n] for n, time in self.times.get(peer, {}).items() if base.get(n))
+
+    def ratio(self, peer):
+        """The median; None if there is no round."""
+        ratios = self.ratios(peer)
+        return statistics.median(ratios) if ratios else None
 
     def worst(self):
         return max((r for r in map(self.ratio, PEERS) if r is not None), default=0)
@@ -54,9 +58,6 @@ def read(path):
             operations = kinds.setdefault(kind, {})
             operation = operations.setdefault(line["operation"], Operation(line["operation"], line["group"]))
             operation.times.setdefault(line["peer"], {})[line["round"]] = float(line["cpu_ms"])
-    for operations in kinds.values():
-        for operation in operations.values():
-            operation.times = {peer: list(times.values()) for peer, times in operation.times.items()}
     return {kind: sorted(operations.values(), key=lambda o: (-o.worst(), o.name))
             for kind, operations in sorted(kinds.items())}
 
@@ -74,16 +75,18 @@ def cell(value):
     return "" if value is None else f"{value:.2f}"
 
 
+def span(ratios):
+    return f"{ratios[0]:.2f} to {ratios[-1]:.2f}" if ratios else ""
+
+
 def table(operations):
     """Heading and rows."""
-    heading = (["operation", "group"] + [f"{p} / heap" for p in PEERS] + [f"medians, {p} / heap" for p in PEERS] +
+    heading = (["operation", "group"] + [f"{p} / heap" for p in PEERS] + [f"rounds, {p} / heap" for p in PEERS] +
                [f"{p}, ms" for p in ("heap", *PEERS)])
     rows = []
     for o in operations:
-        times = [f"{number(min(t))} ({number(statistics.median(t))})" if t else ""
-                 for t in (o.times.get(p) for p in ("heap", *PEERS))]
-        rows.append([o.name, o.group] + [cell(o.ratio(p)) for p in PEERS] +
-                    [cell(o.ratio(p, statistics.median)) for p in PEERS] + times)
+        times = [number(statistics.median(t.values())) if t else "" for t in (o.times.get(p) for p in ("heap", *PEERS))]
+        rows.append([o.name, o.group] + [cell(o.ratio(p)) for p in PEERS] + [span(o.ratios(p)) for p in PEERS] + times)
     return heading, rows
 
 
@@ -142,8 +145,8 @@ def main():
         machine = file.read().strip()
     with open(os.path.join(out, "matrix.md"), "w") as file:
         print("# Operations, one by one", "", f"{machine}.", "",
-              "Least processor time of an operation, in brackets the median; ratios are of the least times.", sep="\n",
-              file=file)
+              "Processor time of an operation, divided by heap's of the same round: the median of the rounds, the "
+              "least and the greatest; the times are medians.", sep="\n", file=file)
         for kind, operations in kinds.items():
             heading, rows = table(operations)
             print("", f"## {title(kind)}", "", f"{in_short(operations)}.", "", sep="\n", file=file)

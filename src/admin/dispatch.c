@@ -40,10 +40,12 @@
 #include "miscadmin.h"
 #include "numa/partition.h"
 #include "numa/votes.h"
+#include "optimizer/plancat.h"
 #include "replication/walsender.h"
 #include "stream/streamclients.h"
 #include "table/bulkinsert.h"
 #include "table/standbyplan.h"
+#include "table/standin.h"
 #include "table/zenam_reindex.h"
 #include "txn/exclusive.h"
 #include "txn/sequence.h"
@@ -287,7 +289,7 @@ static get_relation_info_hook_type prev_relation_info;
 static void
 relation_described(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
 {
-	zen_standbyplan_show(relid);
+	zen_standbyplan_described(root, relid, inhparent, rel);
 	if (prev_relation_info)
 		prev_relation_info(root, relid, inhparent, rel);
 }
@@ -301,6 +303,7 @@ relation_described(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel
 static ExecutorStart_hook_type prev_start;
 static ExecutorRun_hook_type prev_run;
 static ExecutorFinish_hook_type prev_finish;
+static ExecutorEnd_hook_type prev_end;
 
 static void
 start_execution(QueryDesc *query, int eflags)
@@ -318,6 +321,16 @@ run_execution(ZEN_EXECUTOR_RUN_ARGS)
 	zen_statements_run(prev_run, ZEN_EXECUTOR_RUN_PASS);
 	/* a backup that the statement has begun is noted when it is done */
 	zen_replication_note_backup();
+}
+
+static void
+end_execution(QueryDesc *query)
+{
+	zen_standin_end(query);
+	if (prev_end)
+		prev_end(query);
+	else
+		standard_ExecutorEnd(query);
 }
 
 static void
@@ -415,6 +428,8 @@ zen_dispatch_install(void)
 	ExecutorRun_hook = run_execution;
 	prev_finish = ExecutorFinish_hook ? ExecutorFinish_hook : standard_ExecutorFinish;
 	ExecutorFinish_hook = finish_execution;
+	prev_end = ExecutorEnd_hook;
+	ExecutorEnd_hook = end_execution;
 	prev_object_access = object_access_hook;
 	object_access_hook = object_accessed;
 	rest_planner = planner_hook ? planner_hook : standard_planner;

@@ -28,6 +28,7 @@
 #include "storage/shmem.h"
 #include "storage/spin.h"
 #include "table/standbyplan.h"
+#include "table/standin.h"
 #include "table/treeindex.h"
 #include "table/zenam_rel.h"
 #include "tcop/utility.h"
@@ -419,11 +420,14 @@ start_counted(ExecutorStart_hook_type rest, QueryDesc *query, int eflags)
 void
 zen_statements_start(ExecutorStart_hook_type rest, QueryDesc *query, int eflags)
 {
+	zen_standin_before(query->plannedstmt);
 	enter_targets(query->plannedstmt);
 	if (is_counted(query->plannedstmt->queryId))
 		start_counted(rest, query, eflags);
 	else
 		rest(query, eflags);
+	if (unlikely(RecoveryInProgress()))
+		zen_standin_start(query);
 	open_conflict_indexes(query, eflags);
 	/* a plan with kept state has no bitmap scan */
 	if (zen_point_serial(query->plannedstmt) == 0)

@@ -33,6 +33,7 @@
 #include "recovery/recovery.h"
 #include "recovery/runmap.h"
 #include "row/visibility.h"
+#include "standby/followers.h"
 #include "standby/standbystate.h"
 #include "stream/streamsink.h"
 #include "stream/streamtail.h"
@@ -282,6 +283,7 @@ zen_view_standby(PG_FUNCTION_ARGS)
 {
 	ZenResultRow row;
 	const ZenStandby *s = zen_standby;
+	ZenFollowerStats trees;
 	bool		off;
 
 	zen_view_begin_row(fcinfo, &row);
@@ -297,6 +299,12 @@ zen_view_standby(PG_FUNCTION_ARGS)
 	zen_put_int64_or_null(&row, (int64) zen_version_bytes(), off);
 	zen_put_int64_or_null(&row, (int64) zen_due_bytes(), off);
 	zen_put_int64_or_null(&row, (int64) map_bytes(), off);
+	zen_followers_stats(&trees);
+	zen_put_int64(&row, (int64) trees.trees);
+	zen_put_int64(&row, (int64) trees.built);
+	zen_put_int64(&row, (int64) trees.lost);
+	zen_put_int64(&row, (int64) trees.news);
+	zen_put_int64(&row, (int64) trees.bytes);
 	PG_RETURN_DATUM(zen_end_row(&row));
 }
 

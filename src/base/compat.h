@@ -257,10 +257,12 @@ zen_next_sample_block(ReadStream * sample)
 #define zen_conditional_xact_wait(xid, nowait) ConditionalXactLockTableWait(xid)
 #define zen_minimal_copy(tuple)		minimal_tuple_from_heap_tuple(tuple)
 #define zen_primary_key(rel)		RelationGetPrimaryKeyIndex(rel)
+#define zen_index_nulls_not_distinct(info, index) ((void) 0)
 #define zen_index_beginscan(table, index, snapshot, nkeys) index_beginscan(table, index, snapshot, nkeys, 0)
 #define zen_node_beginscan(node, index, snapshot, nkeys) \
 	index_beginscan((node)->ss_currentRelation, index, snapshot, nkeys, 0)
 #define zen_index_beginscan_bitmap(index, snapshot) index_beginscan_bitmap(index, snapshot, 0)
+#define zen_node_beginscan_bitmap(node, index, snapshot, nkeys) index_beginscan_bitmap(index, snapshot, nkeys)
 #define zen_vacuum_delay_point()	vacuum_delay_point()
 #define zen_vac_update_relstats(rel, pages, tuples, has_index, frozen_xid, frozen_multi) \
 	vac_update_relstats(rel, pages, tuples, 0, has_index, frozen_xid, frozen_multi, NULL, NULL, false)
@@ -302,12 +304,16 @@ zen_bitmap_next(ZenBitmapIterator *iterator, TBMIterateResult *space)
 #define zen_conditional_xact_wait(xid, nowait) ConditionalXactLockTableWait(xid, (nowait) && log_lock_failures)
 #define zen_minimal_copy(tuple)		minimal_tuple_from_heap_tuple(tuple, 0)
 #define zen_primary_key(rel)		RelationGetPrimaryKeyIndex(rel, true)
+#define zen_index_nulls_not_distinct(info, index) \
+	((info)->nullsnotdistinct = (index)->rd_index->indnullsnotdistinct)
 #define zen_index_beginscan(table, index, snapshot, nkeys) index_beginscan(table, index, snapshot, NULL, nkeys, 0)
 #define zen_node_beginscan(node, index, snapshot, nkeys) \
 	index_beginscan((node)->ss_currentRelation, index, snapshot, \
 					IsA(node, IndexScanState) ? &((IndexScanState *) (node))->iss_Instrument : \
 					&((IndexOnlyScanState *) (node))->ioss_Instrument, nkeys, 0)
 #define zen_index_beginscan_bitmap(index, snapshot) index_beginscan_bitmap(index, snapshot, NULL, 0)
+#define zen_node_beginscan_bitmap(node, index, snapshot, nkeys) \
+	index_beginscan_bitmap(index, snapshot, &(node)->biss_Instrument, nkeys)
 #define zen_vacuum_delay_point()	vacuum_delay_point(false)
 #define zen_vac_update_relstats(rel, pages, tuples, has_index, frozen_xid, frozen_multi) \
 	vac_update_relstats(rel, pages, tuples, 0, 0, has_index, frozen_xid, frozen_multi, \

@@ -145,9 +145,17 @@
 	X(S6_FORGOTTEN, "s6_forgotten") \
 	X(S8_CUT_EARLY, "s8_cut_early") \
 	X(S8_CUT_HELD, "s8_cut_held") \
+	X(S10_UNTOLD, "s10_untold") \
+	X(S10_HEARD_EARLY, "s10_heard_early") \
+	X(S11_NO_PINS, "s11_no_pins") \
+	X(S13_UNDOUBTED, "s13_undoubted") \
 	X(S14_OLD_SNAPSHOTS, "s14_old_snapshots") \
 	X(S15_READERS_STAY, "s15_readers_stay") \
 	X(S17_ENDED_ON_TOP, "s17_ended_on_top") \
+	X(S18_LOSERS_TOLD, "s18_losers_told") \
+	X(S18_ABORTED_FORGOTTEN, "s18_aborted_forgotten") \
+	X(S18_TOMBSTONES_FORGOTTEN, "s18_tombstones_forgotten") \
+	X(S18_UNPROVEN, "s18_unproven") \
 	X(POOL_PAUSE_CONDEMNED, "pool_pause_condemned") \
 	X(RESTAMP_SLOWLY, "restamp_slowly") \
 	X(COPY_STORED_SLOWLY, "copy_stored_slowly") \

@@ -49,6 +49,7 @@ int			zen_default_index = ZEN_INDEX_BTREE;
 int			zen_stream = ZEN_STREAM_OFF;
 bool		zen_allow_copies_without_rows = false;
 bool		zen_standby_reads = false;
+bool		zen_standby_indexes = true;
 
 static char *executor;			/* as it was set */
 
@@ -466,6 +467,11 @@ define_user_settings(void)
 							 "The standby then keeps maps and superseded row versions in zen.dram_size.",
 							 &zen_standby_reads, false,
 							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("zen.standby_indexes",
+							 "Lets plans on a hot standby use indexes of zen tables.",
+							 "The first scan of an index there makes a tree in zen.dram_size.",
+							 &zen_standby_indexes, true,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("zen.skip_damaged_rows",
 							 "Leaves out rows whose checksum does not match, with a warning.",
 							 "Normally reading such a row is an error.  Meant for saving the other rows of the table.",

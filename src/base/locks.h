@@ -21,6 +21,7 @@ typedef enum ZenLockId
 	ZEN_LOCK_SUPER,				/* both copies of the superblock, while the
 								 * server runs */
 	ZEN_LOCK_TREES,				/* which index has which tree */
+	ZEN_LOCK_FOLLOWERS,			/* what trees of a hot standby are told */
 	ZEN_LOCK_STATS,				/* what resets of counters have noted */
 	ZEN_NLOCKS
 } ZenLockId;

@@ -7,6 +7,7 @@
  */
 #include "exec/planhook.h"
 
+#include "access/xlog.h"
 #include "base/guc.h"
 #include "exec/plannode.h"
 #include "exec/point.h"
@@ -68,7 +69,8 @@ may_have_shape(const Query *parse, int options, ParamListInfo params)
 	bool		is_shown = parse == shown && (options & CURSOR_OPT_FAST_PLAN) == 0;
 
 	shown = NULL;
-	return zen_planhook_marks && zen_point_access && !is_shown && (options & CURSOR_OPT_CUSTOM_PLAN) == 0 &&
+	return zen_planhook_marks && zen_point_access && !RecoveryInProgress() && !is_shown &&
+		(options & CURSOR_OPT_CUSTOM_PLAN) == 0 &&
 		(params == NULL || params->paramFetch == NULL);
 }
 
@@ -76,11 +78,16 @@ may_have_shape(const Query *parse, int options, ParamListInfo params)
 static PlannedStmt *
 plan_query(Query *parse, const char *source, int options, ParamListInfo params)
 {
-	bool		looks_ahead = zen_key_join && zen_keyjoin_looks_ahead(parse);
+	/*
+	 * on a standby trees stand in for btrees, of which kept state knows
+	 * nothing
+	 */
+	bool		joins = zen_key_join && !RecoveryInProgress();
+	bool		looks_ahead = joins && zen_keyjoin_looks_ahead(parse);
 	PlannedStmt *stmt = prev_planner ? prev_planner(parse, source, options, params) :
 	standard_planner(parse, source, options, params);
 
-	if (zen_key_join)
+	if (joins)
 		zen_keyjoin_mark(stmt, looks_ahead);
 	return stmt;
 }
@@ -121,7 +128,7 @@ point_planner(Query *parse, const char *source, int options, ParamListInfo param
 	stmt = plan_query(parse, source, options, params);
 	if (shaped)
 		zen_shape_learn(&key, stmt);
-	if (zen_planhook_marks && zen_point_access)
+	if (zen_planhook_marks && zen_point_access && !RecoveryInProgress())
 		zen_point_count_reason(reason_of(zen_point_mark(stmt, once, false), key.why));
 	return stmt;
 }

@@ -7,6 +7,7 @@
 #include "base/compat.h"
 
 #include "access/amapi.h"
+#include "access/tableam.h"
 #include "index/treedir.h"
 
 /* Callbacks of the access method; zentree_scan_callbacks fills in those of scans. */
@@ -16,6 +17,50 @@ extern bool zentree_insert(Relation index, Datum *values, bool *isnull, ItemPoin
 extern IndexBulkDeleteResult *zentree_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 												 IndexBulkDeleteCallback callback, void *state);
 extern void zentree_scan_callbacks(IndexAmRoutine *am);
+
+/* ---------- trees that stand in for indexes of a hot standby: admin/ has them ---------- */
+
+/* Gives all entries of a table to a build. */
+typedef void (*ZenTreeRows) (IndexBuildCallback give, void *build, void *arg);
+
+/*
+ * zentree_new -- an empty tree for an index, which no other process knows.  Throws ERRCODE_OUT_OF_MEMORY.
+ *
+ * zentree_fill -- fill it, and return the number of entries: it may be given one more than once.
+ *
+ * zentree_drop -- free it.
+ *
+ * zentree_enter -- put an entry into a tree that others may read, if it is not there.
+ *
+ * zentree_is_of -- is it the entry of a row with these columns?  *tuple, if not NULL: what an index-only scan shows of
+ * the row, palloced; NULL if the entry itself will do.
+ */
+extern ZenTree *zentree_new(Relation index);
+extern uint64 zentree_fill(ZenTree *tree, Relation table, Relation index, struct IndexInfo *info, ZenTreeRows rows,
+						   void *arg);
+extern void zentree_drop(ZenTree *tree);
+extern void zentree_enter(ZenTree *tree, const ZenTreeShape *shape, Datum *values, bool *isnull, ItemPointer tid);
+extern bool zentree_is_of(const ZenTreeShape *shape, const ZenTreeSlot *slot, Datum *values, bool *isnull,
+						  IndexTuple *tuple);
+
+/*
+ * What a scan asks in recovery.
+ *
+ * open: the tree of the scan, which has all that its snapshot sees; *reader is closed when the scan ends, or when its
+ * memory goes.  NULL: the index's own tree is to be read.
+ *
+ * doubts: may the tree have an entry of another row for the TID?  shows: does the row that the snapshot sees have the
+ * entry?  *tuple as zentree_is_of.
+ */
+typedef struct ZenTreeStandby
+{
+	ZenTree    *(*open) (IndexScanDesc scan, void **reader);
+	void		(*close) (void *reader, bool failed);
+	bool		(*doubts) (void *reader, ItemPointer tid);
+	bool		(*shows) (void *reader, const ZenTreeShape *shape, const ZenTreeSlot *slot, IndexTuple *tuple);
+} ZenTreeStandby;
+
+extern const ZenTreeStandby *zen_tree_standby;
 
 /*
  * zentree_ahead -- the entries that a scan has read, and hands out next: up to max TIDs; returns how many.

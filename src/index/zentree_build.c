@@ -620,21 +620,34 @@ check_unique(Build *build, bool nulls_not_distinct)
 
 /* ---------- several processes ---------- */
 
+/* Collect entries, up to so many bytes before they go into the tree. */
+static void
+fill_begin(Build *build, int limit_kb)
+{
+	build->limit = (Size) limit_kb * 1024;
+	build->in_order = true;
+	build->room = ORDERED_RUN;
+	build->slots = palloc(build->room * sizeof(ZenTreeSlot));
+	build->tuples = AllocSetContextCreate(CurrentMemoryContext, "zen tree build", ALLOCSET_DEFAULT_SIZES);
+}
+
+static void
+fill_end(Build *build)
+{
+	fill_flush(build);
+	MemoryContextDelete(build->tuples);
+	pfree(build->slots);
+}
+
 /* Put the rows of a scan, or of the table, into the tree; returns the number of rows. */
 static double
 fill_tree(Build *build, int limit_kb, bool progress, TableScanDesc scan)
 {
 	double		rows;
 
-	build->limit = (Size) limit_kb * 1024;
-	build->in_order = true;
-	build->room = ORDERED_RUN;
-	build->slots = palloc(build->room * sizeof(ZenTreeSlot));
-	build->tuples = AllocSetContextCreate(CurrentMemoryContext, "zen tree build", ALLOCSET_DEFAULT_SIZES);
+	fill_begin(build, limit_kb);
 	rows = table_index_build_scan(build->table, build->index, build->info, true, progress, build_collect, build, scan);
-	fill_flush(build);
-	MemoryContextDelete(build->tuples);
-	pfree(build->slots);
+	fill_end(build);
 	return rows;
 }
 
@@ -780,4 +793,54 @@ zentree_build(Relation table, Relation index, struct IndexInfo *info)
 	result->index_tuples = (double) build->entries;
 	pfree(build);
 	return result;
+}
+
+/* ---------- a hot standby ---------- */
+
+ZenTree *
+zentree_new(Relation index)
+{
+	ZenTree    *tree = zen_arena_alloc_or_error(sizeof(ZenTree));
+	bool		nulls;
+	ZenTreeKind kind = zen_shape_kind(index, &nulls);
+
+	memset(tree, 0, sizeof(ZenTree));
+	SpinLockInit(&tree->lock);
+	if (!zen_tree_setup(tree, kind, nulls))
+	{
+		zen_arena_free(tree, sizeof(ZenTree));
+		zen_arena_full_error();
+	}
+	return tree;
+}
+
+void
+zentree_drop(ZenTree *tree)
+{
+	zen_tree_clear(tree);
+#if defined(CLOBBER_FREED_MEMORY) || defined(ZEN_FAULTS)
+	memset(tree, 0x7F, sizeof(ZenTree));
+#endif
+	zen_arena_free(tree, sizeof(ZenTree));
+}
+
+uint64
+zentree_fill(ZenTree *tree, Relation table, Relation index, struct IndexInfo *info, ZenTreeRows rows, void *arg)
+{
+	Build	   *build = palloc0(sizeof(Build));
+	uint64		entries;
+
+	build->table = table;
+	build->index = index;
+	build->info = info;
+	build->tree = tree;
+	zen_shape_make(&build->shape, index, tree->kind, tree->nulls);
+	fill_begin(build, maintenance_work_mem);
+	rows(build_collect, build, arg);
+	fill_end(build);
+	pack(tree, build->entries);
+	entries = build->entries;
+	pg_atomic_write_u64(&tree->entries, entries);
+	pfree(build);
+	return entries;
 }

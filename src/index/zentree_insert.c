@@ -290,3 +290,46 @@ zentree_insert(Relation index, Datum *values, bool *isnull, ItemPointer tid, Rel
 	/* a key with a null is unique: nothing is to be looked at later */
 	return unique ? known : check != UNIQUE_CHECK_NO;
 }
+
+/* ---------- a hot standby ---------- */
+
+void
+zentree_enter(ZenTree *tree, const ZenTreeShape *shape, Datum *values, bool *isnull, ItemPointer tid)
+{
+	IndexTuple	tuple = NULL;
+	ZenTreePos	pos;
+
+	/* of before the index was a primary key's; who sees it is older */
+	if (shape->kind != ZEN_TREE_TUPLES && !shape->nulls && zen_shape_any_null(shape, isnull))
+		return;
+	if (shape->kind == ZEN_TREE_TUPLES)
+		tuple = index_form_tuple(shape->desc, values, isnull);
+	fill_pos(shape, &pos, values, isnull, tuple, tid);
+	(void) zen_tree_put(tree, shape, &pos, 0, tuple, NULL);
+	if (tuple != NULL)
+		pfree(tuple);
+}
+
+bool
+zentree_is_of(const ZenTreeShape *shape, const ZenTreeSlot *slot, Datum *values, bool *isnull, IndexTuple *tuple)
+{
+	IndexTuple	formed = NULL;
+	ItemPointerData tid;
+	ZenTreePos	pos;
+	bool		same;
+
+	if (tuple != NULL)
+		*tuple = NULL;
+	if (shape->kind != ZEN_TREE_TUPLES && !shape->nulls && zen_shape_any_null(shape, isnull))
+		return false;
+	zen_tid_of_word(slot->tid, &tid);
+	if (shape->kind == ZEN_TREE_TUPLES)
+		formed = index_form_tuple(shape->desc, values, isnull);
+	fill_pos(shape, &pos, values, isnull, formed, &tid);
+	same = zen_slot_compare(shape, slot, &pos) == 0;
+	if (tuple != NULL && same)
+		*tuple = formed;
+	else if (formed != NULL)
+		pfree(formed);
+	return same;
+}

@@ -7,6 +7,7 @@
 #include "index/zentree.h"
 
 #include "access/relscan.h"
+#include "access/xlog.h"
 #include "index/zentree_keys.h"
 #include "miscadmin.h"
 #include "nodes/memnodes.h"
@@ -32,6 +33,7 @@ typedef struct TreeScan
 	MemoryContextCallback forgotten;	/* the scan's context goes */
 
 	ZenTree    *tree;
+	void	   *reader;			/* of a tree that stands in on a standby */
 	ZenTreeShape shape;
 	ZenConditions conditions;
 	MemoryContext mcxt;
@@ -49,6 +51,8 @@ typedef struct TreeScan
 	ZenTreeBatch batch;
 } TreeScan;
 
+const ZenTreeStandby *zen_tree_standby = NULL;
+
 /* ---------- states that are not in use ---------- */
 
 #define MAX_IDLE	8
@@ -57,10 +61,21 @@ static TreeScan *idle = NULL;
 static int	n_idle = 0;
 
 static void
+close_reader(TreeScan *s, bool failed)
+{
+	void	   *reader = s->reader;
+
+	s->reader = NULL;
+	if (reader != NULL)
+		zen_tree_standby->close(reader, failed);
+}
+
+static void
 scan_give_back(void *arg)
 {
 	TreeScan   *s = arg;
 
+	close_reader(s, true);
 	if (n_idle == MAX_IDLE)
 	{
 		pfree(s);
@@ -106,6 +121,7 @@ zentree_beginscan(Relation index, int nkeys, int norderbys)
 	s->forgotten.arg = s;
 	MemoryContextRegisterResetCallback(s->mcxt, &s->forgotten);
 	s->tree = NULL;
+	s->reader = NULL;
 	s->conditions.index = index;
 	s->conditions.parent = CurrentMemoryContext;
 	s->conditions.mcxt = NULL;
@@ -139,6 +155,23 @@ unmark(TreeScan *s)
 }
 
 static void
+find_tree(IndexScanDesc scan)
+{
+	TreeScan   *s = scan->opaque;
+	MemoryContext old = MemoryContextSwitchTo(s->mcxt);
+	ZenTree    *tree = NULL;
+
+	if (unlikely(scan->xactStartedInRecovery || RecoveryInProgress()))
+		tree = zen_tree_standby->open(scan, &s->reader);
+
+	if (tree == NULL)
+		tree = zen_tree_need(scan->indexRelation);
+	MemoryContextSwitchTo(old);
+	zen_tree_shape(scan->indexRelation, tree, &s->shape);
+	s->tree = tree;
+}
+
+static void
 zentree_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int norderbys)
 {
 	TreeScan   *s = scan->opaque;
@@ -149,10 +182,7 @@ zentree_rescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, in
 	 * rebuilt.
 	 */
 	if (s->tree == NULL)
-	{
-		s->tree = zen_tree_need(scan->indexRelation);
-		zen_tree_shape(scan->indexRelation, s->tree, &s->shape);
-	}
+		find_tree(scan);
 	forget_dead(s);
 	s->active = false;
 	unmark(s);
@@ -168,6 +198,7 @@ zentree_endscan(IndexScanDesc scan)
 
 	forget_dead(s);
 	unmark(s);
+	close_reader(s, false);
 	if (s->formed != NULL)
 		pfree(s->formed);
 	zen_batch_end(&s->batch);
@@ -528,6 +559,31 @@ scan_step(TreeScan *s, bool backward)
 	return true;
 }
 
+/* On a standby: is the entry one of the row that the snapshot sees?  Hands out what an index-only scan shows of it. */
+static pg_noinline bool
+is_shown(IndexScanDesc scan)
+{
+	TreeScan   *s = scan->opaque;
+	IndexTuple	tuple = NULL;
+	MemoryContext old;
+	bool		shown;
+
+	if (!zen_tree_standby->doubts(s->reader, &scan->xs_heaptid))
+		return true;
+	old = MemoryContextSwitchTo(s->mcxt);
+	shown = zen_tree_standby->shows(s->reader, &s->shape, &s->batch.slots[s->current],
+									scan->xs_want_itup ? &tuple : NULL);
+	if (tuple != NULL)
+	{
+		/* the entry may have columns of another row of the same key */
+		if (s->formed != NULL)
+			pfree(s->formed);
+		scan->xs_itup = s->formed = tuple;
+	}
+	MemoryContextSwitchTo(old);
+	return shown;
+}
+
 static bool
 zentree_gettuple(IndexScanDesc scan, ScanDirection direction)
 {
@@ -536,9 +592,12 @@ zentree_gettuple(IndexScanDesc scan, ScanDirection direction)
 
 	if (scan->kill_prior_tuple && s->active && s->current >= 0 && s->current < s->batch.n)
 		s->any_dead = s->dead[s->current] = true;
-	if (!scan_step(s, backward) && !advance(scan, backward))
-		return false;
-	hand_out(scan);
+	do
+	{
+		if (!scan_step(s, backward) && !advance(scan, backward))
+			return false;
+		hand_out(scan);
+	} while (unlikely(s->reader != NULL) && !is_shown(scan));
 	return true;
 }
 
@@ -553,7 +612,7 @@ zentree_getbitmap(IndexScanDesc scan, TIDBitmap *bitmap)
 		ItemPointerData tid;
 
 		zen_tid_of_word(s->batch.slots[s->current].tid, &tid);
-		tbm_add_tuples(bitmap, &tid, 1, false);
+		tbm_add_tuples(bitmap, &tid, 1, s->reader != NULL && zen_tree_standby->doubts(s->reader, &tid));
 		n++;
 	}
 	return n;

@@ -504,7 +504,6 @@ uint32
 zen_page_take(ZenPageOwner owner)
 {
 	uint32		pageno;
-	ZenPage    *page;
 
 	if (zen_class_size(owner.class) > ZEN_TOMBSTONE_SIZE && page_control->nfree <= zen_page_reserve())
 		return ZEN_NO_PAGE;
@@ -524,12 +523,8 @@ zen_page_take(ZenPageOwner owner)
 	/* R21: or a map that knew the page with this owner would tell of it */
 	zen_page_touch_now(pageno);
 	directory_write(pageno, directory_word(pageno, owner));
-	page = &zen_pages[pageno];
-	for (uint32 i = 0; i < page->nslots; i += 64)
-		pg_atomic_write_u64(&page->free[i / 64],
-							page->nslots - i >= 64 ? PG_UINT64_MAX : (UINT64CONST(1) << (page->nslots - i)) - 1);
-	pg_atomic_write_u32(&page->nfree, page->nslots);
-	Assert(zen_page_count_free(pageno) == page->nslots && zen_page_agrees(pageno));
+	zen_page_free_all(pageno, true);
+	Assert(zen_page_count_free(pageno) == zen_pages[pageno].nslots && zen_page_agrees(pageno));
 	if (unlikely(zen_region_nodes > 1) && !is_local(pageno))
 		zen_numa_count_page(zen_pool_file_of(pageno)->place);
 	if (zen_page_taken != NULL)
@@ -620,6 +615,36 @@ zen_page_set_free(uint32 pageno, const uint64 *bits)
 	}
 	Assert(nfree <= page->nslots);
 	pg_atomic_write_u32(&page->nfree, nfree);
+}
+
+void
+zen_page_free_all(uint32 pageno, bool free)
+{
+	ZenPage    *page = &zen_pages[pageno];
+
+	Assert(page->owned);
+	for (uint32 i = 0; i < page->nslots; i += 64)
+	{
+		uint64		bits = page->nslots - i >= 64 ? PG_UINT64_MAX : (UINT64CONST(1) << (page->nslots - i)) - 1;
+
+		pg_atomic_write_u64(&page->free[i / 64], free ? bits : 0);
+	}
+	pg_atomic_write_u32(&page->nfree, free ? page->nslots : 0);
+}
+
+bool
+zen_page_claim(uint32 pageno, uint32 n)
+{
+	ZenPage    *page = &zen_pages[pageno];
+	uint64		bits = pg_atomic_read_u64(&page->free[n / 64]);
+	uint64		bit = UINT64CONST(1) << (n % 64);
+
+	Assert(n < page->nslots);
+	if ((bits & bit) == 0)
+		return false;
+	pg_atomic_write_u64(&page->free[n / 64], bits & ~bit);
+	pg_atomic_write_u32(&page->nfree, pg_atomic_read_u32(&page->nfree) - 1);
+	return true;
 }
 
 void

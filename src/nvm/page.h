@@ -35,7 +35,8 @@ typedef struct ZenPage
 {
 	ZenPageOwner owner;			/* constant while owned */
 	bool		owned;			/* false = on the free list */
-	bool		suspect;		/* recovery has found a damaged slot on it */
+	bool		suspect;		/* recovery has found a damaged slot on it; on
+								 * a hot standby: see zen_page_doubt() */
 	bool		lost;			/* its directory word is damaged: owner is
 								 * made up, no slot is handed out */
 	bool		prepared;		/* free, and its word is ZEROING (W5) */
@@ -195,11 +196,28 @@ extern void zen_page_forget(uint32 pageno);
 extern void zen_page_describe_grown(int file, uint32 npages);
 extern uint32 zen_page_of_word(uint64 offset);
 
+/* A hot standby: the page may have a slot that counts, or will, and to which no row leads.  A promotion reads it. */
+static inline void
+zen_page_doubt(uint32 pageno)
+{
+	zen_pages[pageno].suspect = true;
+}
+
 /* Recovery: R10, make the files' heads and all directories of pages durable, as they have been read. */
 extern void zen_page_persist_directories(void);
 
-/* Recovery: which slots of a page that was just made known are free, one bit per slot. */
+/*
+ * Recovery, of a page that was just made known.
+ *
+ * zen_page_set_free -- which of its slots are free, one bit per slot.
+ *
+ * zen_page_free_all -- all of them are, or none is, whatever was said before.
+ *
+ * zen_page_claim -- a slot that counts as free is in use; false: it does not.
+ */
 extern void zen_page_set_free(uint32 pageno, const uint64 *bits);
+extern void zen_page_free_all(uint32 pageno, bool free);
+extern bool zen_page_claim(uint32 pageno, uint32 n);
 
 /*
  * zen_page_counts -- pages in all, free ones, those shared by small tables.

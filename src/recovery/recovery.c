@@ -26,10 +26,10 @@
 #include "nvm/repair.h"
 #include "nvm/slotalloc.h"
 #include "portability/instr_time.h"
+#include "recovery/keptmap.h"
 #include "recovery/passes.h"
 #include "recovery/runmap.h"
 #include "recovery/syncer.h"
-#include "standby/standbyscan.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
 #include "stream/streamsink.h"
@@ -703,13 +703,13 @@ check_copy(void)
 
 /* The whole of recovery, as the leader runs it: from the saved map if there is one, else by the two passes. */
 static void
-recover(void)
+recover(ZenKeptMaps *kept)
 {
 	instr_time	start;
 	ZenSavedMap *map = NULL;
 	ZenRunMap  *running;
 	const char *why = NULL,
-			   *why_not_running,
+			   *why_not_running = NULL,
 			   *how;
 	uint32		owned;
 	bool		loaded;
@@ -721,10 +721,12 @@ recover(void)
 	check_copy();
 	if (!zen_recovery->after_crash)
 		map = zen_savedmap_open(&why);
-	running = zen_runmap_open(&why_not_running);
+	running = kept != NULL ? NULL : zen_runmap_open(&why_not_running);
 	zen_recovery->cts_limit = zen_cts_limit();
 	zen_htable_recover(zen_xids_committed, zen_xids_in_progress);
 	read_doubts();
+	if (kept != NULL)
+		zen_keptmap_begin(kept);
 	if (ZEN_FAULT(R19_RECOVERY_FAILS) || ZEN_FAULT(R19_UNDONE_STAYS))
 		elog(ERROR, "zen.fault: recovery fails here");
 	map = begin_load(map, &why);
@@ -732,6 +734,8 @@ recover(void)
 	zen_recovery->scan_ms = zen_savedmap_ms(start);
 	loaded = end_load(map, &why);
 	running = zen_runmap_settle(loaded || zen_recovery->after_crash ? running : NULL);
+	if (kept != NULL && !zen_keptmap_take(kept))
+		kept = NULL;
 	if (!loaded)
 	{
 		running = load_running(running);
@@ -746,7 +750,7 @@ recover(void)
 	zen_runmap_check();
 	settle_pool();
 	check_pool();
-	how = loaded ? "directories" : running != NULL ? "changes" : "scan";
+	how = loaded ? "directories" : running != NULL || kept != NULL ? "changes" : "scan";
 	zen_runmap_close(running);
 	zen_streamsink_recovered();
 	zen_savedmap_remove();
@@ -765,8 +769,7 @@ zen_recovery_lead(void)
 	HOLD_INTERRUPTS();
 	PG_TRY();
 	{
-		zen_standby_promote();
-		recover();
+		recover(zen_standby_promote(zen_recovery->after_crash && zen_save_map));
 	}
 	PG_CATCH();
 	{

@@ -15,19 +15,23 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
+#include "standby/followers.h"
 #include "standby/standbycollect.h"
 #include "standby/standbyscan.h"
 #include "standby/standbystate.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
+#include "storage/smgr.h"
 #include "txn/xact.h"
+#include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
 #define ROUND_MS	1000
 #define BUSY_MS		100			/* while versions wait that snapshots need */
 #define TRY_MS		50			/* while replay has not come far enough */
 #define STARVED_MS	10000
+#define FILES_MS	10000		/* between two looks for files of indexes */
 #define RESTART_S	1
 
 void
@@ -52,10 +56,35 @@ standby_nap(long ms)
 	CHECK_FOR_INTERRUPTS();
 }
 
+/* On a standby an index that writes no WAL has an init fork and no other. */
+static bool
+index_exists(RelFileLocator loc)
+{
+	SMgrRelation rel = smgropen(loc, INVALID_PROC_NUMBER);
+	bool		exists = smgrexists(rel, INIT_FORKNUM);
+
+	smgrclose(rel);
+	return exists;
+}
+
+/* Trees that are lost, and those of indexes that have gone. */
+static void
+collect_trees(void)
+{
+	static TimestampTz looked = 0;
+
+	(void) zen_followers_sweep();
+	if (!TimestampDifferenceExceeds(looked, GetCurrentTimestamp(), FILES_MS))
+		return;
+	looked = GetCurrentTimestamp();
+	zen_followers_forget_files(index_exists);
+}
+
 /* A round; returns how long to sleep. */
 static long
 make_round(void)
 {
+	collect_trees();
 	if (zen_standby_state() != ZEN_STANDBY_LIVE && !zen_standby_try_scan())
 		return zen_standby_state() == ZEN_STANDBY_STARVED ? STARVED_MS : TRY_MS;
 	if (zen_standby->due.pending == 0)

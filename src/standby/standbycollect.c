@@ -17,6 +17,7 @@
 #include "base/locks.h"
 #include "cache/tidmap.h"
 #include "nvm/htable.h"
+#include "nvm/page.h"
 #include "row/visibility.h"
 #include "standby/standbystate.h"
 #include "storage/proc.h"
@@ -88,7 +89,7 @@ without_needless(uint64 w, ZenVersion **ended)
 	if (head->older != NULL || (zen_version_flags(head) & ZEN_V_FROZEN) == 0)
 		return w;
 	if (zen_version_flags(head) & ZEN_V_TOMBSTONE)
-		w = zen_word_with(w, ZEN_WORD_DEAD, 0);
+		w = zen_word_with(w, ZEN_WORD_DEAD, ZEN_FAULT(S18_TOMBSTONES_FORGOTTEN) ? 0 : head->slot);
 	else if (head->slot != InvalidZenSlot)
 		w = zen_word_with(w, ZEN_WORD_NVM, head->slot);
 	else
@@ -118,12 +119,21 @@ zen_standby_unlink(ZenWord *word, ZenVersion *newer, ZenVersion *v)
 
 /* ---------- all snapshots have passed ---------- */
 
+/* The version's writer has aborted, and its slot may still have it: SCRUB comes behind the abort record. */
+static void
+doubt_slot(const ZenVersion *v)
+{
+	if (v->slot != InvalidZenSlot && !ZEN_FAULT(S18_ABORTED_FORGOTTEN))
+		zen_page_doubt(zen_slot_page(v->slot));
+}
+
 /* The item's transaction has aborted. */
 static void
 end_aborted(ZenDueItem *item, ZenWord *word)
 {
 	ZenVersion *v = item->version;
 
+	doubt_slot(v);
 	zen_version_set(v, ZEN_V_ABORTED);
 	if (zen_word_leads_to(zen_word_read(word), v))
 		zen_standby_unlink(word, NULL, v);
@@ -255,7 +265,9 @@ cut_behind(ZenDueItem *item)
 	for (ZenVersion *v = newer->older; v != NULL && n < LOOK_BELOW; v = newer->older, n++)
 	{
 		/* an aborted one is nobody's, and supersedes nothing */
-		if (zen_standby_writer_committed(v) && is_held(v, newer))
+		if (!zen_standby_writer_committed(v))
+			doubt_slot(v);
+		else if (is_held(v, newer))
 		{
 			newer = v;
 			continue;

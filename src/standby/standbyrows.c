@@ -28,6 +28,7 @@
 #include "nvm/page.h"
 #include "nvm/slotread.h"
 #include "row/visibility.h"
+#include "standby/followers.h"
 #include "standby/standbycollect.h"
 #include "standby/standbystate.h"
 #include "storage/ipc.h"
@@ -133,6 +134,7 @@ drop_map(ZenHTable *ht)
 {
 	uint64		n = zen_tidmap_nblocks(ht) * ZEN_TIDS_PER_BLOCK;
 
+	zen_followers_lose(ht->idx);
 	for (uint64 tidno = 0; tidno < n; tidno++)
 	{
 		ZenWord    *word = zen_tidmap_word(ht, tidno);
@@ -191,8 +193,8 @@ zen_standby_anew(const char *why)
 /* ---------- full DRAM ---------- */
 
 /*
- * S9: make room in DRAM: what is due goes, or the oldest item becomes due by a conflict with those that need it, as
- * heap's VACUUM would have it.  False: there is nothing to take back.
+ * S9: make room in DRAM: what is due goes, then the trees, which can be built again.  Or the oldest item becomes due by
+ * a conflict with those that need it, as heap's VACUUM would have it.  False: there is nothing to take back.
  */
 static bool
 make_room(void)
@@ -202,6 +204,8 @@ make_room(void)
 
 	zen_standby_settle_due();
 	if (zen_standby->due.pending < before)
+		return true;
+	if (zen_followers_give_room())
 		return true;
 	if (zen_due_oldest() == NULL || !AmStartupProcess())
 		return false;
@@ -334,6 +338,8 @@ leave(ZenSlot slot, uint64 full_xid, const ZenTupleHeader *next)
 	w = zen_word_read(word);
 	if (zen_word_state(w) == ZEN_WORD_NVM && zen_word_ref(w) == slot)
 		return keep_stored(word, slot);
+	if (zen_word_state(w) == ZEN_WORD_DEAD && zen_word_ref(w) == slot)
+		zen_word_unlock(word, zen_word_with(zen_word_lock(word), ZEN_WORD_DEAD, 0));
 	return zen_word_state(w) != ZEN_WORD_ENTRY || leave_chain(word, slot, again);
 }
 
@@ -355,6 +361,20 @@ zen_standby_await_readers(void)
 	zen_standby_dirty = false;
 }
 
+/*
+ * Does a version that is no tombstone begin a row, so that indexes do not know its TID?  head: NULL, or the newest
+ * version under the TID.  A row that is changed under its TID keeps all that indexes know of it.  A version that aborts
+ * may have been the first of its row.
+ */
+static bool
+begins_row(uint64 w, ZenVersion *head, TransactionId xid)
+{
+	if (zen_word_state(w) == ZEN_WORD_NVM)
+		return false;
+	return head == NULL || (zen_version_flags(head) & ZEN_V_TOMBSTONE) != 0 ||
+		(head->xmin != xid && !zen_standby_writer_committed(head));
+}
+
 static bool
 push(ZenSlot slot, uint64 full_xid)
 {
@@ -367,8 +387,11 @@ push(ZenSlot slot, uint64 full_xid)
 			   *head = NULL,
 			   *copy = NULL;
 	ZenDueItem *item;
+	bool		begins;
 	uint64		w;
 
+	if (ht == NULL)
+		zen_page_doubt(zen_slot_page(slot));
 	if (ht == NULL || zen_tuple_is_void(slot))
 		return true;
 	word = zen_tidmap_try_extend(ht, tidno);
@@ -379,6 +402,7 @@ push(ZenSlot slot, uint64 full_xid)
 		head = zen_word_entry(w);
 	if (head != NULL && is_again(head, slot, xid, zen_word1_code(h.word1)))
 		return true;
+	begins = (h.word1 & ZEN_DELETED) == 0 && begins_row(w, head, xid);
 	item = zen_due_place();
 	v = item != NULL ? slot_version(slot, h, full_xid) : NULL;
 	if (v == NULL)
@@ -401,6 +425,8 @@ push(ZenSlot slot, uint64 full_xid)
 	zen_due_add(item, full_xid, ht->idx, tidno, v);
 	w = zen_word_lock(word);
 	zen_word_unlock(word, zen_word_with_entry(w, v));
+	if (begins)
+		zen_followers_tell(ht->idx, tidno, full_xid, zen_word_state(w) != ZEN_WORD_UNUSED);
 	if (copy != NULL && head != NULL)
 		replace(head, copy);
 	zen_standby_dirty = true;
@@ -445,7 +471,10 @@ zen_standby_push_found(ZenSlot slot, uint64 full_xid)
 
 	if (ht == NULL || has_newer(ht, zen_word1_tidno(h.word1), h.word0 & ZEN_CTS_MASK,
 								XidFromFullTransactionId(FullTransactionIdFromU64(full_xid))))
+	{
+		zen_page_doubt(zen_slot_page(slot));
 		return true;
+	}
 	return push(slot, full_xid);
 }
 
@@ -494,6 +523,15 @@ zen_standby_page_changed(uint32 pageno)
 		starve();
 }
 
+/* Pages of a table that has gone, which have not gone yet.  An entry that is emptied has its rows there, too. */
+static void
+doubt_pages(uint32 idx)
+{
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
+		if (zen_page_is_data(p) && zen_pages[p].owned && zen_pages[p].owner.htable == idx)
+			zen_page_doubt(p);
+}
+
 static void
 htable_changed(uint32 idx)
 {
@@ -503,6 +541,7 @@ htable_changed(uint32 idx)
 	{
 		drop_map(&zen_htables[idx]);
 		zen_htable_forget(idx);
+		doubt_pages(idx);
 	}
 	if (!zen_htable_follow(idx))
 		starve();

@@ -1,5 +1,5 @@
 /*
- * standbyscan.c -- a hot standby: maps from the pool, once; and their end.
+ * standbyscan.c -- a hot standby: maps from the pool, once.
  *
  * The scan holds the lock, so redo of zen's records stands, and the pool is as one of them has left it.  Like
  * recovery's (recovery/passes.c) it first finds what each region has committed.  Then the newest committed version of
@@ -121,6 +121,7 @@ place_newest(ZenHTable *ht, ZenSlot slot, ZenTupleHeader h)
 		ereport(WARNING,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("the slot at offset " UINT64_FORMAT " of the zen pool is damaged", slot * ZEN_SLOT_UNIT)));
+		zen_page_doubt(zen_slot_page(slot));
 		if (tidno / ZEN_TIDS_PER_BLOCK >= zen_tidmap_nblocks(ht) + ZEN_DAMAGED_GAP)
 			return true;
 	}
@@ -131,10 +132,20 @@ place_newest(ZenHTable *ht, ZenSlot slot, ZenTupleHeader h)
 	if (zen_word_ref(w) != 0 &&
 		(zen_tuple_header(zen_word_ref(w)).word0 & ZEN_CTS_MASK) > (h.word0 & ZEN_CTS_MASK))
 		return true;
-	/* a tombstone stands there until all slots were seen */
 	pg_atomic_write_u64(word, zen_word_with(0, (h.word1 & ZEN_DELETED) ? ZEN_WORD_DEAD : ZEN_WORD_NVM, slot));
 	rows_found++;
 	return true;
+}
+
+/*
+ * A slot of no row.  If it was scrubbed, or never used, nothing is in it.  Else a promotion looks at it: a version of
+ * no table, or one that a crash of the primary has cut short.
+ */
+static void
+doubt_rest(ZenSlot slot, ZenTupleHeader h)
+{
+	if (h.word0 != 0 || (zen_tuple_has_body(slot) && !zen_tuple_is_void(slot)))
+		zen_page_doubt(zen_slot_page(slot));
 }
 
 /* Do the slots of a page that have committed, or else those in doubt. */
@@ -154,10 +165,15 @@ scan_slots(uint32 pageno, bool in_doubt)
 		ZenHTable  *ht = zen_standby_owner(h);
 		bool		committed = cts <= fate->committed;
 
+		if (ht == NULL || zen_tuple_is_void(slot))
+			doubt_rest(slot, h);
 		if (ht == NULL || zen_tuple_is_void(slot) || committed == in_doubt)
 			continue;
 		if (in_doubt && cts > fate->doubt)
+		{
 			zen_standby->unnamed[zen_pages[pageno].owner.region] = true;
+			zen_page_doubt(pageno);
+		}
 		else if (!(in_doubt ? zen_standby_push_found(slot, fate->xid) : place_newest(ht, slot, h)))
 			return false;
 	}
@@ -194,25 +210,6 @@ list_read_tables(void)
 	return true;
 }
 
-/* A TID whose newest version is a tombstone has no row. */
-static void
-forget_tombstones(void)
-{
-	for (uint32 i = 1; i < ZEN_MAX_HTABLES; i++)
-	{
-		ZenHTable  *ht = &zen_htables[i];
-		uint64		n = ht->in_use ? zen_tidmap_nblocks(ht) * ZEN_TIDS_PER_BLOCK : 0;
-
-		for (uint64 tidno = 0; tidno < n; tidno++)
-		{
-			ZenWord    *word = zen_tidmap_word(ht, tidno);
-
-			if (zen_word_state(pg_atomic_read_u64(word)) == ZEN_WORD_DEAD)
-				pg_atomic_write_u64(word, ZEN_WORD_UNUSED);
-		}
-	}
-}
-
 /* False: DRAM is full. */
 static bool
 scan_pool(void)
@@ -224,7 +221,8 @@ scan_pool(void)
 		return false;
 	if (!for_pages(scan_commits) || !for_pages(scan_committed))
 		return false;
-	forget_tombstones();
+	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
+		zen_standby->proven[r] = fates[r].committed;
 	return for_pages(scan_doubts);
 }
 
@@ -305,22 +303,4 @@ zen_standby_try_scan(void)
 	done = zen_standby_state() == ZEN_STANDBY_LIVE;
 	LWLockRelease(zen_lock(ZEN_LOCK_STANDBY));
 	return done;
-}
-
-void
-zen_standby_promote(void)
-{
-	Assert(!RecoveryInProgress());
-	if (!zen_standby_reads || !IsUnderPostmaster)
-		return;
-	LWLockAcquire(zen_lock(ZEN_LOCK_STANDBY), LW_EXCLUSIVE);
-	if (zen_standby_state() == ZEN_STANDBY_LIVE)
-	{
-		zen_standby_become(ZEN_STANDBY_WAITING);
-		zen_standby_end_readers();
-		zen_standby_drop();
-	}
-	if (zen_standby_state() != ZEN_STANDBY_ENDED)
-		zen_standby_become(ZEN_STANDBY_ENDED);
-	LWLockRelease(zen_lock(ZEN_LOCK_STANDBY));
 }

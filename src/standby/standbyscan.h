@@ -1,5 +1,5 @@
 /*
- * standbyscan.h -- a hot standby: maps from the pool, once; and their end.
+ * standbyscan.h -- a hot standby: maps from the pool, once.
  */
 #ifndef ZEN_STANDBYSCAN_H
 #define ZEN_STANDBYSCAN_H
@@ -11,11 +11,5 @@
  * to be done.  The caller is in no transaction.
  */
 extern bool zen_standby_try_scan(void);
-
-/*
- * zen_standby_promote -- recovery of the pool is about to begin: readers are ended, and nothing of the standby's is
- * left in DRAM.
- */
-extern void zen_standby_promote(void);
 
 #endif							/* ZEN_STANDBYSCAN_H */

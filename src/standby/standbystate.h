@@ -55,6 +55,12 @@ typedef struct ZenStandby
 	 */
 	bool		unnamed[ZEN_MAX_REGIONS];
 
+	/*
+	 * up to which Tx-CTS the scan has found each region to have committed, by
+	 * its watermark or by LP
+	 */
+	uint64		proven[ZEN_MAX_REGIONS];
+
 	ZenDueQueue due;			/* versions that are not settled */
 
 	/* S8 */

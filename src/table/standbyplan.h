@@ -1,12 +1,12 @@
 /*
- * standbyplan.h -- plans on a hot standby: zen tables have no indexes there.
+ * standbyplan.h -- plans on a hot standby: which indexes of zen tables they may use.
  */
 #ifndef ZEN_STANDBYPLAN_H
 #define ZEN_STANDBYPLAN_H
 
 #include "base/compat.h"
 
-#include "optimizer/plancat.h"
+#include "nodes/pathnodes.h"
 #include "utils/rel.h"
 
 /*
@@ -15,11 +15,11 @@
  *
  * zen_standbyplan_hide -- the planner asks next if the table has indexes: it has none.
  *
- * zen_standbyplan_show -- the planner has asked.
+ * zen_standbyplan_described -- the planner has asked: rel gets the indexes that trees stand in for.
  */
 extern int	zen_standbyplan_begin(void);
 extern void zen_standbyplan_end(int begun);
 extern void zen_standbyplan_hide(Relation rel);
-extern void zen_standbyplan_show(Oid relid);
+extern void zen_standbyplan_described(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel);
 
 #endif							/* ZEN_STANDBYPLAN_H */

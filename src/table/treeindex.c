@@ -61,6 +61,12 @@ zen_relid_is_tree(Oid relid)
 }
 
 bool
+zen_index_can_stand_in(Relation index)
+{
+	return index->rd_index->indisvalid && index->rd_rel->relkind == RELKIND_INDEX && zen_index_is_like_btree(index);
+}
+
+bool
 zen_index_calls_users(Relation index)
 {
 	HeapTuple	row = index->rd_indextuple;

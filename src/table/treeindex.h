@@ -15,6 +15,9 @@ extern bool zen_index_is_tree(Relation index);
 /* zen_index_is_like_btree -- is it one of btree or zentree? */
 extern bool zen_index_is_like_btree(Relation index);
 
+/* zen_index_can_stand_in -- is it one for which a tree may stand in on a hot standby? */
+extern bool zen_index_can_stand_in(Relation index);
+
 /* zen_index_calls_users -- does the index call functions of users: in expressions, predicate, operator classes? */
 extern bool zen_index_calls_users(Relation index);
 

@@ -369,6 +369,40 @@ zenam_index_build_range_scan(Relation table_rel, Relation index_rel, struct Inde
 	return b.rows;
 }
 
+/* ---------- a hot standby ---------- */
+
+void
+zen_build_settled(Relation table, IndexInfo *info, Relation index, IndexBuildCallback give, void *build,
+				  void (*other) (uint64 tidno, void *arg), void *arg)
+{
+	ZenHTable  *ht = zen_rel_htable_raw(table);
+	uint64		nblocks = zen_tidmap_nblocks(ht);
+	IndexKeys	keys = {0};
+
+	ZenAssertNotInEpoch();
+	prepare_keys(&keys, table, info);
+	for (uint64 block = 0; block < nblocks; block++)
+	{
+		uint64		first = block * ZEN_TIDS_PER_BLOCK;
+
+		CHECK_FOR_INTERRUPTS();
+		keys.found = 0;
+		keys.apart = PG_UINT64_MAX;
+		if (keys.n > 0)
+			keys.found = zen_row_look_block(ht, block, false, read_entry, &keys, &keys.apart);
+		for (uint64 bits = keys.found; bits != 0; bits &= bits - 1)
+		{
+			int			i = pg_rightmost_one_pos64(bits);
+			ItemPointerData tid;
+
+			zen_make_tid(&tid, first + i, 0);
+			give(index, &tid, &keys.values[i * keys.n], &keys.isnull[i * keys.n], true, build);
+		}
+		for (uint64 left = keys.apart; left != 0; left &= left - 1)
+			other(first + pg_rightmost_one_pos64(left), arg);
+	}
+}
+
 /* ---------- CREATE INDEX CONCURRENTLY, third step ---------- */
 
 /* Advance in the sorted list of the TIDs in the index to the first that is not below tid; true if that is tid. */

@@ -6,6 +6,7 @@
 
 #include "base/compat.h"
 
+#include "access/tableam.h"
 #include "nodes/execnodes.h"
 #include "utils/rel.h"
 
@@ -31,5 +32,12 @@ extern void zen_indexentry_begin(ZenIndexEntry *e, Relation table, IndexInfo *in
 extern bool zen_indexentry_is_wanted(ZenIndexEntry *e);
 extern void zen_indexentry_form(ZenIndexEntry *e);
 extern void zen_indexentry_end(ZenIndexEntry *e);
+
+/*
+ * zen_build_settled -- on a hot standby: give the entries of rows that every snapshot sees, as far as they can be read
+ * where they are, and name the TIDs of all others, which may have no row.
+ */
+extern void zen_build_settled(Relation table, IndexInfo *info, Relation index, IndexBuildCallback give, void *build,
+							  void (*other) (uint64 tidno, void *arg), void *arg);
 
 #endif							/* ZENAM_BUILD_H */

@@ -571,13 +571,16 @@ static void
 fetch_without_index(Slice *s, int32 last)
 {
 	TupleTableSlot *slot = table_slot_create(s->toastrel, NULL);
+	ZenStandbyValue value;
 
+	zen_standbytoast_begin(&value, s->toastrel, s->valueid, s->next_chunk, last);
 	while (s->next_chunk <= last)
 	{
-		if (!zen_standbytoast_find(s->toastrel, s->valueid, s->next_chunk, slot))
+		if (!zen_standbytoast_find(&value, s->next_chunk, slot))
 			bad_value(s, "missing", s->next_chunk);
 		copy_chunk(s, ExecFetchSlotHeapTuple(slot, false, NULL));
 	}
+	zen_standbytoast_end(&value);
 	ExecDropSingleTupleTableSlot(slot);
 }
 

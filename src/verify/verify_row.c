@@ -201,7 +201,7 @@ rowcheck_slot(const Expected *e, ZenSlot slot, ZenFault *fault)
 
 /* ---------- words without a row ---------- */
 
-/* A tombstone is kept if and only if the count says so. */
+/* A tombstone is kept if and only if the count says so.  A standby counts nothing, and keeps all that there are. */
 static bool
 check_no_row(const Expected *e, uint64 w, ZenFault *fault)
 {
@@ -211,7 +211,7 @@ check_no_row(const Expected *e, uint64 w, ZenFault *fault)
 	Assert(zen_word_state(w) <= ZEN_WORD_DYING && e->deleted);
 	if (slot == InvalidZenSlot)
 		return !counts || zen_unsound(fault, "stale", slot, "older versions are counted, but no tombstone is kept");
-	if (!counts)
+	if (!counts && !RecoveryInProgress())
 		return zen_unsound(fault, "tombstone", slot, "a tombstone is kept, but no older version is counted");
 	return rowcheck_slot(e, slot, fault);
 }

@@ -1,0 +1,361 @@
+# Indexes of zen tables on a hot standby (zen.standby_reads): trees stand in for btrees and for trees of the primary.
+#
+# A load changes twins of zen and heap: keys, rows, TIDs that are used again, savepoints, two-phase commit, DDL, VACUUM.
+# Readers on the standby read the zen tables by index scans of each kind, and compare them by one snapshot with their
+# twins, once and again within REPEATABLE READ transactions.  The standby is killed in between.
+#
+# ROUNDS=n rounds of load and kill (default 2), LOAD_S=n seconds for each (default 8).
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use CopyServers;
+use PostgreSQL::Test::Cluster;
+use Test::More;
+use Time::HiRes qw(sleep time);
+use Twins;
+use ZenTest;
+
+my $rounds = $ENV{ROUNDS} || 2;
+my $load_s = $ENV{LOAD_S} || 8;
+
+skip_unless_zen();
+choose_seed();
+
+# Settings that leave the planner one way to read a table.
+my %way = (
+	index => 'enable_seqscan = off, enable_bitmapscan = off, enable_indexonlyscan = off',
+	only => 'enable_seqscan = off, enable_bitmapscan = off',
+	bitmap => 'enable_seqscan = off, enable_indexscan = off, enable_indexonlyscan = off');
+
+# By which condition and order an index of a table is read; what is shown of it by an index-only scan.
+my @by = (
+	[ account => 'id', 'id > -1', 'id' ],
+	[ account => 'balance', 'balance > -1000000', 'balance, filler' ],
+	[ item => 'id', 'id > -1', 'id' ],
+	[ item => 'v, id', 'v > -1', 'v, id' ],
+	[ item => 'w', q{w >= ''}, 'w' ],
+	[ note => 'md5(body)', q{md5(body) >= ''}, 'id' ]);
+
+my $primary = twin_primary(dram_size => '256MB');
+$primary->start;
+my $dbh = connect_db($primary);
+create_twins($dbh);
+run_all($dbh, both('CREATE INDEX AM_account_balance ON AM_account (balance) INCLUDE (filler)',
+		'CREATE INDEX AM_item_w ON AM_item (w)', 'CREATE INDEX AM_note_body ON AM_note (md5(body))'),
+	'CREATE INDEX ON zen_item USING zentree (v, id)', 'CREATE INDEX ON heap_item (v, id)',
+	q{INSERT INTO heap_item SELECT g, g % 7, repeat('w', g % 30) FROM generate_series(1, 500) g},
+	'INSERT INTO zen_item TABLE heap_item', 'ANALYZE');
+$primary->backup('base');
+my $standby = twin_standby($primary, 'standby', 'base');
+$standby->start;
+caught_up();
+my $on_standby = connect_db($standby);
+
+test_plans();
+test_rows();
+test_reuse();
+test_ddl();
+test_full();
+for my $round (1 .. $rounds)
+{
+	test_load($round);
+	test_kill($round);
+}
+test_promotion();
+done_testing();
+
+sub caught_up
+{
+	value($dbh, 'SELECT pg_current_wal_lsn()');    # flushes
+	$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
+	return;
+}
+
+sub plan_of
+{
+	my ($db, $query) = @_;
+	return join "\n", map { $_->[0] } @{ run_sql($db, "EXPLAIN $query")->{rows} };
+}
+
+# read_by, any_way -- leave the planner one way to read a table, or all, until the transaction ends.
+sub read_by
+{
+	my ($db, $way) = @_;
+	run_sql($db, "SET LOCAL $_") for split /, /, $way{$way};
+	return;
+}
+
+sub any_way
+{
+	my ($db) = @_;
+	run_sql($db, "SET LOCAL enable_$_ = on") for qw(seqscan bitmapscan indexscan indexonlyscan);
+	return;
+}
+
+# What a table shows by one of its indexes; the rows are put in order, so that those of one key do not differ.
+sub shown
+{
+	my ($am, $by, $columns) = @_;
+	my ($table, undef, $where) = @$by;
+	return "SELECT md5(coalesce(string_agg(r::text, ',' ORDER BY r::text), '')) FROM "
+	  . "(SELECT $columns FROM ${am}_$table t WHERE $where OFFSET 0) r";
+}
+
+# Are rows read by an index in its order?
+sub disorder
+{
+	my ($by, $direction) = @_;
+	my ($table, $key) = @$by;
+	$key =~ s/, id//;
+	my $order = join ', ', map { "$_ $direction" } split /, /, $by->[1];
+	my $before = $direction eq 'ASC' ? '<' : '>';
+	return "SELECT count(*) FROM (SELECT k, lag(k) OVER () AS l FROM "
+	  . "(SELECT $key AS k FROM zen_$table WHERE $by->[2] ORDER BY $order) a) b WHERE k $before l";
+}
+
+# Compare the twins by each index, within a transaction; returns what differs, or the state of an error.
+sub differences
+{
+	my ($db, $few) = @_;
+	my @wrong;
+	for my $by (@by)
+	{
+		next if $few && !one_in(2);
+		for my $way (qw(index only bitmap))
+		{
+			my $columns = $way eq 'only' ? $by->[3] : $by->[0] eq 'note' ? 'id, md5(body)' : 't.*';
+			next if $way eq 'only' && $by->[0] eq 'note';
+			my $heap = run_sql($db, shown('heap', $by, $columns));
+			return $heap->{state} if $heap->{state};
+			read_by($db, $way);
+			my $zen = run_sql($db, shown('zen', $by, $columns));
+			any_way($db);
+			return $zen->{state} if $zen->{state};
+			push @wrong, "@$by by $way" if $heap->{rows}[0][0] ne $zen->{rows}[0][0];
+		}
+		read_by($db, 'only');
+		for my $direction (qw(ASC DESC))
+		{
+			my $disorder = run_sql($db, disorder($by, $direction));
+			return $disorder->{state} if $disorder->{state};
+			push @wrong, "@$by: $direction" if $disorder->{rows}[0][0] != 0;
+		}
+		any_way($db);
+	}
+	return join "\n", @wrong;
+}
+
+sub are_same
+{
+	my ($name) = @_;
+	run_sql($on_standby, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
+	my $wrong = differences($on_standby);
+	run_sql($on_standby, 'ROLLBACK');
+	return is($wrong, '', $name);
+}
+
+sub test_plans
+{
+	for my $by (@by)
+	{
+		run_sql($on_standby, 'BEGIN');
+		for my $way (qw(index only bitmap))
+		{
+			next if $way eq 'only' && $by->[0] eq 'note';
+			read_by($on_standby, $way);
+			my $columns = $way eq 'only' ? $by->[3] : 't.*';
+			my $kind = { index => qr/Index Scan/, only => qr/Index Only Scan/, bitmap => qr/Bitmap Index/ }->{$way};
+			like(plan_of($on_standby, shown('zen', $by, $columns)), $kind, "@$by: $way");
+			any_way($on_standby);
+		}
+		read_by($on_standby, 'only');
+		unlike(plan_of($on_standby, disorder($by, $_)), qr/Sort/, "@$by: in order, $_") for qw(ASC DESC);
+		run_sql($on_standby, 'ROLLBACK');
+	}
+	like(plan_of($on_standby, 'SELECT * FROM zen_account WHERE id = 7'), qr/Index Scan using zen_account_pkey/,
+		'by the primary key, without a setting');
+	is(value($on_standby, 'SELECT count(*) FROM zen_account a JOIN zen_item i USING (id) WHERE a.id < 5'), 4, 'a join');
+	run_all($on_standby, 'SET zen.standby_indexes = off');
+	like(plan_of($on_standby, 'SELECT * FROM zen_account WHERE id = 7'), qr/Seq Scan/, 'not if they are off');
+	run_all($on_standby, 'RESET zen.standby_indexes',
+		'PREPARE p (int) AS SELECT balance FROM zen_account WHERE id = $1');
+	is(value($on_standby, "EXECUTE p ($_)"), 1000, 'a prepared statement') for 1 .. 8;
+	run_all($on_standby, 'DEALLOCATE p', 'BEGIN', 'DECLARE c SCROLL CURSOR FOR SELECT id FROM zen_account ORDER BY id');
+	is_deeply(run_sql($on_standby, 'FETCH 3 FROM c')->{rows}, [ [1], [2], [3] ], 'a cursor');
+	is_deeply(run_sql($on_standby, 'FETCH BACKWARD 2 FROM c')->{rows}, [ [2], [1] ], '... backwards');
+	run_all($on_standby, 'COMMIT', 'BEGIN', 'SET LOCAL min_parallel_index_scan_size = 0',
+		'SET LOCAL enable_seqscan = off',
+		'SET LOCAL parallel_setup_cost = 0', 'SET LOCAL parallel_tuple_cost = 0', 'SET LOCAL enable_bitmapscan = off',
+		'SET LOCAL min_parallel_table_scan_size = 0');
+	like(plan_of($on_standby, 'SELECT count(*) FROM zen_account WHERE id > 10'), qr/Parallel Index/, 'a parallel plan');
+	is(value($on_standby, 'SELECT count(*) FROM zen_account WHERE id > 10'), 990, '... counts all rows');
+	run_all($on_standby, 'COMMIT');
+	cmp_ok(value($on_standby, 'SELECT trees FROM zen_stat_standby'), '>=', 1, 'trees are there');
+	are_same('what a base backup has');
+	return;
+}
+
+# Rows of transactions that have not ended, that come back, and that go on under another TID.
+sub test_rows
+{
+	run_all($dbh, 'BEGIN', both('UPDATE AM_account SET balance = balance + 7 WHERE id < 50',
+			q{INSERT INTO AM_item SELECT g, 3, 'open' FROM generate_series(600, 700) g}));
+	caught_up();
+	are_same('beside an open transaction');
+	run_all($dbh, 'SAVEPOINT s', both('UPDATE AM_account SET balance = balance * 2',
+			q{INSERT INTO AM_item SELECT g, 3, repeat('s', 300) FROM generate_series(1, 3000) g}), 'ROLLBACK TO s',
+		both('UPDATE AM_account SET balance = -5 WHERE id = 5'), 'COMMIT');
+	caught_up();
+	are_same('it has committed');
+	is(value($on_standby, 'SELECT id FROM zen_account WHERE balance = -5'), 5, '... and is found');
+	run_all($dbh, 'BEGIN', both('UPDATE AM_account SET balance = 77777 WHERE id = 60'), q{PREPARE TRANSACTION 'p'});
+	caught_up();
+	are_same('a prepared transaction');
+	is(value($on_standby, 'SELECT count(*) FROM zen_account WHERE balance = 77777'), 0, '... is not found');
+	run_all($dbh, q{COMMIT PREPARED 'p'});
+	caught_up();
+	is(value($on_standby, 'SELECT id FROM zen_account WHERE balance = 77777'), 60, '... but when it has committed');
+	run_all($dbh, 'BEGIN', both('UPDATE AM_account SET balance = balance + 1'), 'ROLLBACK', both('VACUUM AM_account'),
+		both(q{UPDATE AM_note SET body = repeat('n', 3000 + id)}));
+	caught_up();
+	are_same('what was rolled back, and long values');
+	return;
+}
+
+# A snapshot is held while rows go, and their TIDs come to have rows of other keys, and of the same.
+sub test_reuse
+{
+	my $holder = connect_db($standby);
+	run_all($holder, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
+	my $query = q{SELECT count(*), sum(id), sum(balance), md5(string_agg(filler, ',' ORDER BY id)) FROM zen_account
+		WHERE balance > -100000};
+	read_by($holder, 'only');
+	my $before = run_sql($holder, $query)->{rows}[0];
+	my @later;
+	my $again = 0;
+	run_all($dbh, 'CREATE TABLE old (tid text)');
+	for my $i (1 .. 8)
+	{
+		run_all($dbh, 'INSERT INTO old SELECT ctid FROM zen_account WHERE id BETWEEN 300 AND 900');
+		my @changes = ('DELETE FROM AM_account WHERE id BETWEEN 300 AND 900', 'VACUUM AM_account',
+			"INSERT INTO AM_account SELECT g, 1000 + $i, 'again' FROM generate_series(300, 900) g");
+		# a session that has no TIDs left looks for some
+		my $other = connect_db($primary);
+		run_all($other, map { s/AM_/zen_/r } @changes);
+		$other->disconnect;
+		push @later, map { s/AM_/heap_/r } @changes;
+		caught_up();
+		is(value($on_standby, "SELECT count(*) FROM zen_account WHERE balance = 1000 + $i AND filler = 'again'"), 601,
+			"rows come again, $i");
+		$again += value($dbh, "SELECT count(*) FROM zen_account WHERE ctid::text IN (TABLE old) AND "
+			  . "balance = 1000 + $i");
+	}
+	cmp_ok($again, '>', 0, 'TIDs are used again');
+	is_deeply(run_sql($holder, $query)->{rows}[0], $before, 'a held snapshot shows what it has shown');
+	is(value($holder, q{SELECT count(*) FROM zen_account WHERE filler = 'again'}), 0, '... and no row from later');
+	run_all($holder, 'COMMIT');
+	$holder->disconnect;
+	run_all($dbh, @later);
+	caught_up();
+	are_same('a new one what is there');
+	return;
+}
+
+sub test_ddl
+{
+	run_all($dbh, both('TRUNCATE AM_item', q{INSERT INTO AM_item SELECT g, g % 5, 'x' FROM generate_series(1, 300) g}));
+	caught_up();
+	are_same('TRUNCATE');
+	run_all($dbh, 'REINDEX TABLE zen_account', 'REINDEX INDEX CONCURRENTLY zen_note_body', both('VACUUM FULL AM_item'),
+		both('DROP INDEX AM_item_w', 'CREATE INDEX AM_item_w ON AM_item (w)'));
+	caught_up();
+	are_same('REINDEX, a rewrite, a new index');
+	run_all($dbh, both('ALTER TABLE AM_item ALTER v TYPE bigint'));
+	caught_up();
+	are_same('another type');
+	my $old = connect_db($standby);
+	run_all($old, 'BEGIN ISOLATION LEVEL REPEATABLE READ', 'SELECT count(*) FROM zen_account');
+	run_all($dbh, 'UPDATE zen_account SET filler = upper(filler)', 'CREATE INDEX later ON zen_account (filler)');
+	caught_up();
+	run_sql($old, 'SET LOCAL enable_seqscan = off');
+	like(plan_of($old, q{SELECT * FROM zen_account WHERE filler = 'X'}), qr/Seq Scan/,
+		'an older snapshot does without a new index');
+	$old->disconnect;
+	run_all($dbh, 'UPDATE heap_account SET filler = upper(filler)', 'DROP INDEX later');
+	caught_up();
+	are_same('... which is dropped');
+	wait_for('the trees of files that have gone to go',
+		sub { value($on_standby, 'SELECT trees FROM zen_stat_standby') <= 9 });
+	return;
+}
+
+# DRAM is full of trees: redo gets it back, and plans do without.
+sub test_full
+{
+	my $trees = value($on_standby, 'SELECT trees_lost FROM zen_stat_standby');
+	run_all($dbh, 'CREATE TABLE large (id int, a text, b text) USING zen',
+		q{INSERT INTO large SELECT g, repeat('a', 100) || g, repeat('b', 100) || g FROM generate_series(1, 200000) g},
+		'CREATE INDEX ON large (a, b)', 'CREATE INDEX ON large (b, a)', 'CREATE INDEX ON large (a) INCLUDE (b)',
+		'ANALYZE large');
+	caught_up();
+	my @states = map { state_of($on_standby, "SELECT count(*) FROM large WHERE $_") } q{a > 'a'}, q{b > 'b'},
+	  q{(a, b) > ('a', 'b')};
+	is(value($on_standby, 'SELECT count(*) FROM large'), 200000, "a table with large indexes (@states)");
+	run_all($dbh, 'UPDATE large SET id = id + 1', 'DROP TABLE large');
+	caught_up();
+	is(value($on_standby, 'SELECT state FROM zen_stat_standby'), 'live', '... leaves redo its memory');
+	return;
+}
+
+sub test_load
+{
+	my ($round) = @_;
+	load_beside($primary, $standby, "round $round", $load_s,
+		compare => sub { differences($_[0], 1) },
+		ddl => [ 'REINDEX TABLE zen_item', 'REINDEX INDEX zen_account_balance',
+			'DROP INDEX zen_item_w; CREATE INDEX zen_item_w ON zen_item (w)' ]);
+	caught_up();
+	are_same('... and equal at rest');
+	return;
+}
+
+sub test_kill
+{
+	my ($round) = @_;
+	my $load = start_load($primary, 3);
+	sleep 1;    # somewhere in it
+	crash($standby);
+	$load->finish;
+	start_again($standby);
+	$on_standby = connect_db($standby);
+	run_sql($dbh, "ROLLBACK PREPARED '$_->[0]'") for @{ run_sql($dbh, 'SELECT gid FROM pg_prepared_xacts')->{rows} };
+	caught_up();
+	are_same("a standby that was killed, $round");
+	return;
+}
+
+# A transaction that reads by a tree ends, and nothing of trees is left.
+sub test_promotion
+{
+	my $reader = connect_db($standby);
+	run_all($reader, 'BEGIN', 'SET LOCAL enable_seqscan = off',
+		'DECLARE c CURSOR FOR SELECT id FROM zen_account ORDER BY id', 'FETCH 5 FROM c');
+	run_all($on_standby, 'PREPARE q (int) AS SELECT count(*) FROM zen_account WHERE id = $1');
+	value($on_standby, "EXECUTE q ($_)") for 1 .. 7;
+	are_same('before the promotion');
+	my $promoted = promoted($standby);
+	isnt(state_of($reader, 'FETCH 5 FROM c'), '', 'a reader has ended');
+	$reader->disconnect;
+	is(value($on_standby, 'EXECUTE q (3)'), 1, 'a plan from before it');
+	run_all($on_standby, 'INSERT INTO zen_account VALUES (99999, 1)', 'INSERT INTO heap_account VALUES (99999, 1)');
+	is(value($on_standby, 'EXECUTE q (99999)'), 1, '... finds a new row');
+	are_same('all indexes are there');
+	wait_for('the trees to be gone',
+		sub { value($promoted, 'SELECT trees = 0 AND tree_bytes = 0 FROM zen_stat_standby') });
+	$promoted->disconnect;
+	return;
+}
