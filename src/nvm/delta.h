@@ -30,8 +30,7 @@ extern ZenSlot zen_delta_base_of(ZenSlot slot);
 /*
  * zen_delta_base -- the slot on which the version in a slot leans; InvalidZenSlot if it is whole.
  *
- * The version is a committed one in use: it was not scrubbed.  Not on a hot standby, where pages do not say if they
- * have deltas.
+ * The version is a committed one in use: it was not scrubbed.
  */
 static inline ZenSlot
 zen_delta_base(ZenSlot slot)
