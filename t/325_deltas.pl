@@ -2,6 +2,7 @@
 #
 # - An update of one int in a row of 1 KB, or of 30 KB, costs one line; one that changes much writes the row whole.
 # - A pool that was made without deltas gets format 5, and its rows stay readable when the setting is off again.
+# - Aggregates read columns of such rows in NVM, whose header may be long.
 # - Random changes of rows of 0.3 to 30 KB, with rollbacks, savepoints, spilled and prepared transactions and snapshots
 #   that are held, beside the same on heap: after kills, stops and saves of the map all rows are the same, and
 #   zen_verify_pool() finds no slot lost.
@@ -34,6 +35,7 @@ value($dbh, 'CREATE EXTENSION zen');
 
 test_format();
 test_lines();
+test_columns();
 test_random();
 test_held();
 test_gone();
@@ -135,6 +137,35 @@ sub test_lines
 	(undef, undef, $bytes) = cost('UPDATE t SET n = n + 1 WHERE id = 1');
 	cmp_ok($bytes, '<=', 64, 'which is the next base');
 	value($dbh, 'DROP TABLE t');
+	return;
+}
+
+# The sums of columns of rows in NVM: each column ends a start of its own.  Half of the rows have a NULL, and thus a
+# longer header.
+sub test_columns
+{
+	my @columns = map { "c$_" } 1 .. 80;
+	for my $table ('heap_wide', 'zen_wide')
+	{
+		run_all($dbh, "CREATE TABLE $table (id int, " . join('', map { "$_ int, " } @columns) . 'a text) USING '
+			  . ($table =~ s/_.*//r), "ALTER TABLE $table ALTER a SET STORAGE EXTERNAL",
+			"INSERT INTO $table SELECT g, CASE WHEN g <= 150 THEN g END, "
+			  . join('', map { "g * $_, " } 2 .. 80) . text(900, 'c') =~ s/id::/g::/r
+			  . ' FROM generate_series(1, 300) g');
+		run_all($dbh, map { "UPDATE $table SET c3 = c3 + 1, c80 = id WHERE id / 20 = $_" } 0 .. 15);
+	}
+	$dbh = clean_restart($node, $dbh);
+	my $plan = join ' ', map { @$_ } @{ run_sql($dbh, 'EXPLAIN SELECT sum(c1) FROM zen_wide')->{rows} };
+	like($plan, qr/ZenBatchAggregate/, 'sums of columns are computed by blocks');
+	my %sum;
+	for my $table ('heap_wide', 'zen_wide')
+	{
+		$sum{$table} = join ' ', map { value($dbh, "SELECT sum($_) FROM $table WHERE id > 0") } @columns;
+	}
+	is($sum{zen_wide}, $sum{heap_wide}, '... of rows whose bases have the columns');
+	my $read = run_sql($dbh, q{SELECT metcache_hits, rows_scanned FROM zen_stat_tables WHERE relname = 'zen_wide'});
+	cmp_ok($read->{rows}[0][0], '<', $read->{rows}[0][1] / 2, '... in NVM');
+	run_all($dbh, 'DROP TABLE heap_wide, zen_wide');
 	return;
 }
 

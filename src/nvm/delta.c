@@ -101,6 +101,22 @@ zen_delta_base_of(ZenSlot slot)
 	return d->mark == ZEN_DELTA_MARK ? (ZenSlot) d->base : InvalidZenSlot;
 }
 
+/* May a slot have this number?  What a damaged delta says may be none. */
+static inline bool
+is_slot_number(uint64 slot)
+{
+	return slot != InvalidZenSlot && slot < (uint64) zen_pool_pages() * (ZEN_PAGE_SIZE / ZEN_SLOT_UNIT);
+}
+
+void
+zen_delta_ask_base(ZenSlot slot, int lines)
+{
+	ZenSlot		base = zen_delta_base_of(slot);
+
+	for (int i = 0; is_slot_number(base) && i < lines; i++)
+		__builtin_prefetch((const char *) zen_slot_ptr(base) + i * ZEN_LINE);
+}
+
 /* Does the base's slot have what the delta in a slot says?  Its CRC is not looked at. */
 static bool
 base_is_there(ZenSlot slot, const ZenDelta *d)
@@ -110,7 +126,7 @@ base_is_there(ZenSlot slot, const ZenDelta *d)
 	ZenSlot		base = (ZenSlot) d->base;
 	uint32		len;
 
-	if (base == slot || base >= (uint64) zen_pool_pages() * (ZEN_PAGE_SIZE / ZEN_SLOT_UNIT) ||
+	if (base == slot || !is_slot_number(d->base) ||
 		!zen_page_is_data(zen_slot_page(base)) || !zen_pages[zen_slot_page(base)].owned ||
 		zen_pages[zen_slot_page(base)].lost || !zen_page_holds(base))
 		return false;
@@ -135,9 +151,9 @@ zen_delta_base_fits(ZenSlot slot)
 
 /* ---------- made whole ---------- */
 
-/* Put the ranges over the row in buf; false if they do not fit it. */
+/* Put the ranges over the first bytes of a row, which buf has; false if they do not fit the row. */
 static bool
-apply_ranges(const ZenDelta *d, char *buf)
+apply_ranges(const ZenDelta *d, char *buf, uint32 bytes)
 {
 	const char *at = (const char *) (d + 1);
 	const char *end = (const char *) d + d->bytes;
@@ -152,29 +168,46 @@ apply_ranges(const ZenDelta *d, char *buf)
 		at += sizeof(range);
 		if (end - at < range.len || range.at < ZEN_BODY_PREFIX || range.at + range.len > d->len)
 			return false;
-		memcpy(buf + range.at, at, range.len);
+		if (range.at < bytes)
+			memcpy(buf + range.at, at, Min(range.len, bytes - range.at));
 		at += range.len;
 	}
 	return at == end;
 }
 
-bool
-zen_delta_build(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin)
+/* The first bytes of the row that a delta makes; false if its base is not there, or its ranges do not fit. */
+static bool
+build_start(ZenSlot slot, char *buf, uint32 bytes)
 {
 	const ZenDelta *d = (const ZenDelta *) zen_tuple_body(slot);
 	const ZenTupleBody *base;
 
-	if (zen_tuple_odd_len(slot, zen_slot_size(slot)) != len || !base_is_there(slot, d))
+	if (!base_is_there(slot, d))
 		return false;
 	base = zen_tuple_body((ZenSlot) d->base);
-	memcpy(buf, base, Min(base->len, len));
-	if (!apply_ranges(d, (char *) buf))
+	memcpy(buf, base, Min(base->len, bytes));
+	return apply_ranges(d, buf, bytes);
+}
+
+bool
+zen_delta_build(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin)
+{
+	if (zen_tuple_odd_len(slot, zen_slot_size(slot)) != len || !build_start(slot, (char *) buf, len))
 		return false;
 	buf->t_len = len;
 	memset(buf->mt_padding, 0, sizeof(buf->mt_padding));
 	if (xmin != NULL)
-		*xmin = zen_body_xmin((const ZenTupleBody *) d);
+		*xmin = zen_body_xmin(zen_tuple_body(slot));
 	return true;
+}
+
+bool
+zen_delta_build_start(ZenSlot slot, MinimalTuple buf, uint32 bytes)
+{
+	int64		len = zen_tuple_odd_len(slot, zen_slot_size(slot));
+
+	Assert(bytes >= SizeofMinimalTupleHeader);
+	return len > 0 && build_start(slot, (char *) buf, Min(bytes, (uint32) len));
 }
 
 bool

@@ -40,6 +40,9 @@ zen_delta_base(ZenSlot slot)
 	return zen_delta_base_of(slot);
 }
 
+/* zen_delta_ask_base -- ask for the first lines of the base of the delta in a slot, for a read to come. */
+extern void zen_delta_ask_base(ZenSlot slot, int lines);
+
 /*
  * zen_delta_base_fits -- is the base of the delta in a slot there: a whole version of the same row, with the right
  * Tx-CTS, that fits its CRC?
@@ -51,10 +54,14 @@ extern bool zen_delta_base_fits(ZenSlot slot);
  *
  * zen_delta_build -- the same without CRCs, which the caller knows to fit.
  *
+ * zen_delta_build_start -- ... and of the row's first bytes only.  What a MinimalTuple has before its infomask2 is not
+ * made.
+ *
  * zen_delta_equals -- is the row that it makes this one?
  */
 extern bool zen_delta_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin);
 extern bool zen_delta_build(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin);
+extern bool zen_delta_build_start(ZenSlot slot, MinimalTuple buf, uint32 bytes);
 extern bool zen_delta_equals(ZenSlot slot, const MinimalTupleData *tuple);
 
 /* zen_whole_read, zen_whole_equals -- zen_tuple_read() and zen_tuple_equals() for any version, a delta or not. */

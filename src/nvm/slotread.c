@@ -112,6 +112,13 @@ zen_slot_look(ZenSlot slot, bool believe)
 	return (const MinimalTupleData *) body;
 }
 
+bool
+zen_slot_build_start(ZenSlot slot, MinimalTuple buf, uint32 bytes)
+{
+	ZenAssertInEpoch();
+	return zen_tuple_is_delta(slot) && zen_slot_is_sound(slot) && zen_delta_build_start(slot, buf, bytes);
+}
+
 void
 zen_slot_note_sound(uint32 pageno, uint32 first, uint64 slots)
 {
