@@ -118,6 +118,7 @@ OBJS = $(addprefix src/base/, \
 		page.o \
 		grow.o \
 		slotalloc.o \
+		delta.o \
 		slotread.o) \
 	$(addprefix src/cache/, \
 		sketch.o \
@@ -161,6 +162,7 @@ OBJS = $(addprefix src/base/, \
 	$(addprefix src/txn/, \
 		exclusive.o \
 		spillend.o \
+		deltas.o \
 		commit.o \
 		spill.o \
 		ddl.o \

@@ -55,6 +55,10 @@ my @faults = (
 	[ r21_no_watermark             => \&evidence_untouched ],
 	[ r21_untouched_early          => \&died_while_saving ],
 	[ r21_old_map                  => \&old_map_restored ],
+	[ r22_freed_early              => \&base_superseded ],
+	[ r22_not_found                => \&base_after_crash ],
+	[ r22_not_saved                => \&base_after_stop ],
+	[ r22_any_base                 => \&base_spoilt ],
 	[ restamp_untold               => \&locked_while_prepared ],
 );
 my %wanted = map { $_ => 1 } split ' ', $ENV{FAULTS} || '';
@@ -316,6 +320,79 @@ sub tombstones_reused_later
 	collect('t');
 	crash_and_start();
 	expect('SELECT sum(v) FROM t', 100);
+	return;
+}
+
+# start_deltas -- wide rows are written as what has changed; $end ends the present run.
+sub start_deltas
+{
+	my ($end) = @_;
+	if (($end // '') eq 'stop') { $dbh->disconnect; $node->stop }
+	else                        { crash($node) }
+	start('zen.deltas = on');
+	return;
+}
+
+# Rows that lean on the versions before them, of which no process needs to know any more; n is 1.
+sub make_deltas
+{
+	start_deltas();
+	value($dbh, 'CREATE TABLE t (id int, n int, v text) USING zen');
+	value($dbh, 'ALTER TABLE t ALTER v SET STORAGE PLAIN');
+	value($dbh, q{INSERT INTO t SELECT g, 0, repeat('v', 2000) FROM generate_series(1, 100) g});
+	value($dbh, 'UPDATE t SET n = 1');
+	collect('t');
+	return;
+}
+
+# Other rows take slots of the same size.
+sub expect_deltas
+{
+	my ($end) = @_;
+	value($dbh, q{INSERT INTO t SELECT g, 1, repeat('w', 2000) FROM generate_series(101, 300) g});
+	start_deltas($end);
+	expect('SELECT sum(n) FROM t', 300);
+	return;
+}
+
+sub base_superseded
+{
+	make_deltas();
+	expect_deltas();
+	return;
+}
+
+sub base_after_crash
+{
+	make_deltas();
+	start_deltas();
+	expect_deltas();
+	return;
+}
+
+sub base_after_stop
+{
+	make_deltas();
+	start_deltas('stop');
+	expect_deltas('stop');
+	return;
+}
+
+# A damaged base is an error, and no row.
+sub base_spoilt
+{
+	make_deltas();
+	crash($node);
+	open(my $fh, '+<:raw', $pool) or die "$pool: $!";
+	local $/;
+	my $bytes = <$fh>;
+	my ($base) = $bytes =~ /\x02\0.{8}\x25\0..\x01\0.{8}(.{8})/s or die 'there is no delta';
+	seek $fh, 16 * unpack('Q<', $base) + 1000, 0;
+	print $fh 'spoilt';
+	close $fh;
+	start('zen.deltas = on');
+	my $state = state_of($dbh, 'SELECT sum(n) FROM t');
+	push @wrong, "a row whose base is damaged is read: '$state'" if $state ne 'XX001';
 	return;
 }
 

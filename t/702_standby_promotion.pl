@@ -30,13 +30,15 @@ choose_seed();
 my $primary = twin_primary(pool_size => '64MB', dram_size => '96MB',
 	conf => "zen.pool_max_size = 256MB
 max_prepared_transactions = 20
+zen.deltas = on
 ");
 $primary->start;
 my $dbh = connect_db($primary);
 create_twins($dbh);
 # pages of their own; of small tables they are shared
 run_all($dbh, both(q{INSERT INTO AM_account SELECT g, 0, repeat('b', g % 100) FROM generate_series(10001, 40000) g},
-		q{INSERT INTO AM_item SELECT g, g, repeat('c', g % 100) FROM generate_series(10001, 30000) g}));
+		q{INSERT INTO AM_item SELECT g, g, repeat('c', g % 100) FROM generate_series(10001, 30000) g},
+		q{INSERT INTO AM_account SELECT g, 0, repeat('w', 900) FROM generate_series(40001, 40400) g}));
 my $standby = follower('standby0');
 
 test_round($_) for 1 .. $rounds;
@@ -81,6 +83,12 @@ sub deleted_row { return prepared_rows($_[0]) + 600 + 30 * $nprepared; }
 sub at_work
 {
 	$nprepared++;
+	# versions that hold only what changed; a transaction that spills writes whole ones
+	for (my $id = 40001; $id < 40400; $id += 20)
+	{
+		run_all($dbh, 'BEGIN', both("UPDATE AM_account SET balance = balance + 1 WHERE id BETWEEN $id AND $id + 10"),
+			'COMMIT');
+	}
 	my @open = map { connect_db($primary) } 1 .. 3;
 	run_all($open[0], 'BEGIN', both(
 			q{INSERT INTO AM_item SELECT g, g, repeat('s', 300) FROM generate_series(1, 3000) g},

@@ -232,13 +232,13 @@ sub test_pool
 	$node->stop;
 	copy_tree($pool, "$scratch/pool");
 
-	for my $case ([ 5, qr/Install the version of zen that has used the pool last/ ], [ 1, qr/dump the tables/ ])
+	for my $case ([ 6, qr/Install the version of zen that has used the pool last/ ], [ 1, qr/dump the tables/ ])
 	{
 		my ($version, $hint) = @$case;
 		set_format($pool, $version, super_offsets());
 		my $before = slurp_file($pool);
 		my $said = start_failing($node) // 'it has started';
-		like($said, qr/0A000: .*has format version $version, and this zen 1\.0 reads versions 2 to 4/,
+		like($said, qr/0A000: .*has format version $version, and this zen 1\.0 reads versions 2 to 5/,
 			"pool: $version is refused");
 		like($said, $hint, "pool: what to do about $version");
 		ok(slurp_file($pool) eq $before, "pool: $version is left as it is");
@@ -246,7 +246,7 @@ sub test_pool
 	}
 
 	# a newer zen was stopped between its two stores, before which it stores nothing else
-	set_format($pool, 5, (super_offsets())[1]);
+	set_format($pool, 6, (super_offsets())[1]);
 	$node->start;
 	$dbh = connect_db($node);
 	same_by_index($dbh, 't', $rows, 'pool: not raised yet');
@@ -373,13 +373,13 @@ sub test_stream
 		$standby->start;
 		$dbh->disconnect;
 		$primary->stop;
-		ahead($primary, 1);
+		ahead($primary, 2);
 		my $from = log_size($standby);
 		$primary->start;
 		$dbh = connect_db($primary);
 		run_all($dbh, q{INSERT INTO t SELECT g, 'new' FROM generate_series(601, 700) g}, 'CHECKPOINT');
 		wait_for('the standby to stop', sub { !-e $standby->data_dir . '/postmaster.pid' });
-		my $why = qr/PANIC: .*cannot follow.*are of version 2 .*this zen 1\.0 reads versions 1 to 1.*HINT:.*Install/s;
+		my $why = qr/PANIC: .*cannot follow.*are of version 3 .*this zen 1\.0 reads versions 1 to 2.*HINT:.*Install/s;
 		like(log_since($standby, $from), $why, 'stream: an older standby stops and says why');
 		$standby->_update_pid(0);
 		$from = log_size($standby);

@@ -122,6 +122,10 @@
 	X(R21_UNTOUCHED_EARLY, "r21_untouched_early") \
 	X(R21_STOP_SAVED, "r21_stop_saved") \
 	X(R21_OLD_MAP, "r21_old_map") \
+	X(R22_FREED_EARLY, "r22_freed_early") \
+	X(R22_NOT_FOUND, "r22_not_found") \
+	X(R22_NOT_SAVED, "r22_not_saved") \
+	X(R22_ANY_BASE, "r22_any_base") \
 	X(W1_NO_SYNC, "w1_no_sync") \
 	X(W1_NO_HOLD, "w1_no_hold") \
 	X(W1_LET_GO_BLINDLY, "w1_let_go_blindly") \

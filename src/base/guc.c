@@ -42,6 +42,7 @@ int			zen_spill_threshold_kb;
 bool		zen_met_cache_split = true;
 bool		zen_skip_damaged_rows = false;
 static char *loaded_version;
+bool		zen_deltas = false;
 bool		zen_save_map = true;
 int			zen_save_map_interval = 0;
 int			zen_default_index = ZEN_INDEX_BTREE;
@@ -401,6 +402,12 @@ define_start_settings(void)
 							"recovery help as well.",
 							&zen_recovery_workers, 3, 0, ZEN_MAX_RECOVERY_WORKERS,
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("zen.deltas",
+							 "Writes of a wide row that was updated only what has changed.",
+							 "The pool gets a format that older versions of zen refuse.  Such rows stay "
+							 "readable when it is off again.",
+							 &zen_deltas, false,
+							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable("zen.save_map",
 							 "Saves what is known of the pool at an orderly stop, and loads it at the next start.",
 							 "Without it, or after a crash, a start reads the whole pool, and checks "

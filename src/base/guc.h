@@ -104,6 +104,7 @@ extern bool zen_allow_copies_without_rows;	/* backups and standbys, though
 											 * zen tables */
 extern bool zen_standby_reads;	/* zen tables are read on a hot standby */
 extern bool zen_standby_indexes;	/* ... with trees in place of indexes */
+extern bool zen_deltas;			/* wide rows are written as what has changed */
 extern bool zen_save_map;		/* save the map at an orderly stop, and use it */
 extern int	zen_save_map_interval;	/* seconds between two saves while the
 									 * server runs; 0: none */

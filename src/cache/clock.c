@@ -23,6 +23,7 @@
 #include "base/locks.h"
 #include "cache/sketch.h"
 #include "cache/tablestat.h"
+#include "nvm/delta.h"
 #include "nvm/page.h"
 #include "nvm/slotread.h"
 #include "storage/proc.h"
@@ -701,7 +702,7 @@ read_slot(ZenSlot slot, uint32 reads, bool lean, ZenVersion **result)
 	if (v == NULL)
 		return len > 0 ? ADMIT_FULL : ADMIT_DAMAGED;
 	if (lean ? !zen_tuple_intact(slot, zen_slot_size(slot)) :
-		!zen_tuple_read(slot, (MinimalTuple) v->data, (uint32) len, &v->xmin))
+		!zen_whole_read(slot, (MinimalTuple) v->data, (uint32) len, &v->xmin))
 	{
 		zen_slot_doubt(slot);
 		return ADMIT_DAMAGED;

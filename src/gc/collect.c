@@ -20,6 +20,7 @@
 #include "cache/clock.h"
 #include "cache/spillmap.h"
 #include "miscadmin.h"
+#include "nvm/delta.h"
 #include "nvm/persist.h"
 #include "nvm/sink.h"
 #include "nvm/slotalloc.h"
@@ -142,21 +143,80 @@ retire_list(ZenVersion *list)
 	}
 }
 
+/* A slot that goes, and no version with it. */
+typedef struct LoneSlot
+{
+	ZenSlot		slot;			/* or InvalidZenSlot */
+	uint32		generation;		/* of its page */
+} LoneSlot;
+
+/* Note the slot, inside the epoch in which it was left by all. */
+static void
+condemn_lone(LoneSlot *lone, ZenSlot slot)
+{
+	ZenAssertInEpoch();
+	Assert(lone->slot == InvalidZenSlot);
+	lone->slot = slot;
+	if (slot != InvalidZenSlot)
+		lone->generation = zen_slot_generation(slot);
+}
+
+/* Free it when all readers have left. */
+static void
+retire_lone(const LoneSlot *lone)
+{
+	ZenVersion *carrier;
+
+	ZenAssertNotInEpoch();
+	if (lone->slot == InvalidZenSlot)
+		return;
+	carrier = zen_version_alloc(0);
+	if (carrier == NULL)
+	{
+		zen_epoch_wait();
+		zen_slot_free_retired(lone->slot, lone->generation);
+		return;
+	}
+	carrier->slot = lone->slot;
+	carrier->slot_generation = lone->generation;
+	zen_version_set(carrier, ZEN_V_FREE_SLOT);
+	zen_version_retire(carrier);
+}
+
+/*
+ * R22: which base do the versions of a list leave behind, if v, with the base kept, is now the oldest?  It is that of
+ * the last one with a slot: the bases of the others are in the list.
+ */
+static ZenSlot
+base_left_behind(ZenVersion *list, ZenSlot kept)
+{
+	ZenSlot		last = InvalidZenSlot;
+	ZenSlot		base;
+
+	for (; list != NULL; list = list->older)
+		if (list->slot != InvalidZenSlot && !(zen_version_flags(list) & ZEN_V_ABORTED))
+			last = list->slot;
+	base = zen_delta_base(last);
+	return base != kept ? base : InvalidZenSlot;
+}
+
 /*
  * Find the newest version that every snapshot sees, freeze it, and cut off the versions behind it.
  *
  * Under the word's lock, inside the epoch; returns the word's new value.  Sets:
  * - *cut: the list cut off;
+ * - *base: the slot of a base that no version needs any more;
  * - *tombstone: a slot to free;
  * - *lone: the version to put into the CLOCK;
  * - *ended: an entry that the word no longer needs, a tombstone or one without data.
  */
 static uint64
-collect_word(uint64 w, ZenVersion **cut, ZenSlot *tombstone, ZenVersion **lone, ZenVersion **ended)
+collect_word(uint64 w, ZenVersion **cut, LoneSlot *base, ZenSlot *tombstone, ZenVersion **lone, ZenVersion **ended)
 {
 	ZenVersion *head = zen_word_entry(w);
 	ZenVersion *v = head;
 	uint32		flags = zen_version_flags(v);
+	ZenSlot		kept;
 
 	Assert(w & ZEN_WORD_LOCK);
 	ZenAssertAnyWordLocked();
@@ -180,10 +240,14 @@ collect_word(uint64 w, ZenVersion **cut, ZenSlot *tombstone, ZenVersion **lone, 
 	zen_version_set(v, ZEN_V_FROZEN);
 	*cut = v->older;
 	v->older = NULL;
+	kept = *cut != NULL ? zen_delta_base(v->slot) : InvalidZenSlot;
+	condemn_lone(base, base_left_behind(*cut, kept));
 	for (ZenVersion *c = *cut; c != NULL; c = c->older)
 	{
 		Assert(c->slot == InvalidZenSlot || c->slot != v->slot || (zen_version_flags(c) & ZEN_V_ABORTED));
-		zen_version_condemn(c);
+		/* R22: the slot stays for v */
+		if (likely(kept == InvalidZenSlot || c->slot != kept) || ZEN_FAULT(R22_FREED_EARLY))
+			zen_version_condemn(c);
 		if (c->slot != InvalidZenSlot && !(zen_version_flags(c) & ZEN_V_TOMBSTONE) && !ZEN_FAULT(R5_NO_COUNT_UP))
 			w = zen_word_stale_inc(w);
 	}
@@ -220,13 +284,14 @@ collect_row(ZenHTable *ht, uint64 tidno)
 			   *ended = NULL;
 	ZenLockers *lockers = NULL;
 	ZenSlot		tombstone = InvalidZenSlot;
+	LoneSlot	base = {InvalidZenSlot, 0};
 	ZenLockedEntry e;
 
 	ZenAssertNotInEpoch();
 	zen_epoch_enter();
 	if (zen_entry_lock(ht, tidno, &e))
 	{
-		e.w = collect_word(e.w, &cut, &tombstone, &lone, &ended);
+		e.w = collect_word(e.w, &cut, &base, &tombstone, &lone, &ended);
 		if (ended != NULL)
 		{
 			lockers = ended->lockers;
@@ -243,6 +308,7 @@ collect_row(ZenHTable *ht, uint64 tidno)
 	if (lockers != NULL)
 		zen_version_lockers_free(lockers);
 	retire_list(cut);
+	retire_lone(&base);
 }
 
 /*
@@ -259,6 +325,7 @@ collect_spilled(ZenHTable *ht, uint64 tidno)
 	ZenVersion *v;
 	ZenWord    *word;
 	ZenSlot		tombstone = InvalidZenSlot;
+	LoneSlot	base = {InvalidZenSlot, 0};
 	bool		again = false,
 				done = false;
 	uint64		w,
@@ -296,10 +363,13 @@ collect_spilled(ZenHTable *ht, uint64 tidno)
 		{
 			cut->slot = v->older->slot;
 			zen_version_condemn(cut);
+			/* R22: a version that was spilled is whole */
+			condemn_lone(&base, zen_delta_base(cut->slot));
 		}
 		free_tombstone(tombstone);
 	}
 	zen_epoch_leave();
+	retire_lone(&base);
 	if (done && cut != NULL)
 		retire_list(cut);
 	else if (cut != NULL)

@@ -23,6 +23,8 @@
  * A pool may have several files (ZEN_FORMAT_VERSION_FILES).  Each has this layout, with the areas of mark, regions and
  * HTables unused but in file 0.  Page numbers go on over all files: a file's superblock says which is its first.
  * Numbers between the end of a file and the first of the next one are those of no page, until the file grows.
+ *
+ * A pool whose versions may be deltas (ZenDelta) has ZEN_FORMAT_VERSION_DELTAS, of one file or of several.
  */
 #ifndef ZEN_LAYOUT_H
 #define ZEN_LAYOUT_H
@@ -35,7 +37,9 @@
 										 * it was made with */
 
 #define ZEN_FORMAT_VERSION_FILES	4	/* has several files */
-#define ZEN_FORMAT_VERSION_LAST		ZEN_FORMAT_VERSION_FILES	/* that this zen reads */
+#define ZEN_FORMAT_VERSION_DELTAS	5	/* may have versions that hold only
+										 * what changed */
+#define ZEN_FORMAT_VERSION_LAST		ZEN_FORMAT_VERSION_DELTAS	/* that this zen reads */
 
 #define ZEN_MAX_FILES			16
 #define ZEN_MAX_NODE			1023
@@ -334,7 +338,8 @@ typedef struct ZenTupleHeader
 typedef struct ZenTupleBody
 {
 	uint16		len;			/* bytes of the MinimalTuple; of a tombstone 0
-								 * or sizeof(ZenTombstone) */
+								 * or sizeof(ZenTombstone); of a delta
+								 * ZEN_DELTA_MARK */
 	uint16		xmin_low;		/* 32-bit xid of the writer, for the system
 								 * column xmin only: after a crash it may have
 								 * been issued again, and nothing in zen
@@ -360,6 +365,38 @@ typedef struct ZenTombstone
 								 * ones first, of a word1 (zen_link), or
 								 * ZEN_LINK_MOVED */
 } ZenTombstone;
+
+/*
+ * The body of a version that holds only what changed (src/row/README, "Versions that hold only what changed").  The
+ * ranges follow, each a ZenDeltaRange and its bytes, in ascending order of their places.
+ */
+typedef struct ZenDelta
+{
+	uint16		mark;			/* ZEN_DELTA_MARK, in the place of len */
+	uint16		xmin_low;		/* as in ZenTupleBody, like the next two */
+	uint32		crc;
+	uint16		xmin_high;
+	uint16		bytes;			/* of this body, ranges included */
+	uint16		len;			/* of the whole MinimalTuple */
+	uint16		nranges;
+	uint64		base_cts;		/* of the base, the row's version from which
+								 * it differs; LP is 0 */
+	uint64		base;			/* its slot; 0 in the bits above */
+} ZenDelta;
+
+typedef struct ZenDeltaRange
+{
+	uint16		at;				/* byte of the MinimalTuple */
+	uint16		len;
+} ZenDeltaRange;
+
+#define ZEN_DELTA_MARK			2	/* no length of a version, two bits away
+									 * from ZEN_SCRUBBED */
+
+StaticAssertDecl(sizeof(ZenDelta) == 32 && offsetof(ZenDelta, crc) == offsetof(ZenTupleBody, crc) &&
+				 offsetof(ZenDelta, xmin_high) == offsetof(ZenTupleBody, xmin_high) &&
+				 offsetof(ZenDelta, bytes) == offsetof(ZenTupleBody, infomask2), "a delta begins like any body");
+StaticAssertDecl(sizeof(ZenDeltaRange) == 4, "range of a delta");
 
 #define ZEN_LINK_MOVED			ZEN_TID_MASK	/* to another partition: the
 												 * offset of no TID */

@@ -305,7 +305,7 @@ describe(uint32 pageno, ZenPageOwner owner)
 	page->context = NULL;
 	page->room = ZEN_ROOM_UNLISTED;
 	page->owned = true;
-	page->suspect = page->lost = page->prepared = false;
+	page->suspect = page->lost = page->prepared = page->deltas = false;
 	return true;
 }
 
@@ -560,7 +560,7 @@ zen_page_is_told(uint32 pageno)
 {
 	const ZenPage *page = &zen_pages[pageno];
 
-	return page->owned && !page->lost && page->owner.htable != 0 && zen_touched_has_bit(pageno) &&
+	return page->owned && !page->lost && !page->deltas && page->owner.htable != 0 && zen_touched_has_bit(pageno) &&
 		*(volatile const uint32 *) &page->touched != zen_regions[page->owner.region].save_no;
 }
 

@@ -40,6 +40,9 @@ typedef struct ZenPage
 	bool		lost;			/* its directory word is damaged: owner is
 								 * made up, no slot is handed out */
 	bool		prepared;		/* free, and its word is ZEROING (W5) */
+	bool		deltas;			/* it may have versions that hold only what
+								 * changed (R22); set by the lease holder
+								 * before it has the first one */
 	uint32		nslots;
 	uint32		hint;			/* bitmap word to look at first; lease holder
 								 * only */
@@ -269,6 +272,13 @@ zen_page_slot_index(ZenSlot slot)
 	StaticAssertStmt((uint64) ZEN_PAGE_SIZE * ZEN_PAGE_SIZE <= (UINT64CONST(1) << 32), "the inverse is exact enough");
 	Assert(n == at / (uint32) zen_class_size(class));
 	return n;
+}
+
+/* zen_page_has_deltas -- a version that holds only what changed is about to be in this slot, or was found there. */
+static inline void
+zen_page_has_deltas(ZenSlot slot)
+{
+	zen_pages[zen_slot_page(slot)].deltas = true;
 }
 
 static inline Size

@@ -446,6 +446,21 @@ zen_pool_superblock(int file, ZenSuperblock *copy)
 	*copy = zen_supers[file];
 }
 
+void
+zen_pool_raise_format(uint32 version)
+{
+	LWLockAcquire(zen_lock(ZEN_LOCK_SUPER), LW_EXCLUSIVE);
+	for (int i = 0; i < zen_pool.nfiles; i++)
+	{
+		zen_superblock_reload(i, zen_file_base(i));
+		if (zen_supers[i].version >= version)
+			continue;
+		zen_superblock_raise(i, version);
+		zen_superblock_write_both(i, zen_file_base(i));
+	}
+	LWLockRelease(zen_lock(ZEN_LOCK_SUPER));
+}
+
 /* ---------- pages of several files ---------- */
 
 Size

@@ -145,6 +145,12 @@ extern const char *zen_pool_mode_name(void);
 /* zen_pool_superblock -- a copy of a file's superblock in force, for views. */
 extern void zen_pool_superblock(int file, ZenSuperblock *copy);
 
+/*
+ * zen_pool_raise_format -- the superblocks of all files are of this version, or a later one, durably on return; of
+ * ZEN_FORMAT_VERSION_FILES at least.
+ */
+extern void zen_pool_raise_format(uint32 version);
+
 /* A number that only grows, of pages that the pool has by now. */
 static inline uint32
 zen_grown_to(pg_atomic_uint32 *npages)

@@ -108,7 +108,7 @@ geometry_fits(const ZenSuperblock *sb)
 	if (sb->pool_size % ZEN_PAGE_SIZE != 0 || sb->npages != sb->pool_size / ZEN_PAGE_SIZE ||
 		sb->npages > ZEN_MAX_PAGES || sb->npages < sb->first_data_page + ZEN_MIN_DATA_PAGES)
 		return false;
-	if (sb->version == ZEN_FORMAT_VERSION_FILES &&
+	if (sb->version >= ZEN_FORMAT_VERSION_FILES &&
 		(sb->file >= ZEN_MAX_FILES || sb->nfiles > ZEN_MAX_FILES || (sb->nfiles == 0) != (sb->file != 0) ||
 		 (sb->first_page == 0) != (sb->file == 0) || sb->first_page % ZEN_DIRECTORY_PAGES != 0 ||
 		 sb->first_page > ZEN_MAX_PAGES - sb->npages))
@@ -116,7 +116,7 @@ geometry_fits(const ZenSuperblock *sb)
 	if (sb->version == ZEN_FORMAT_VERSION)
 		return sb->first_data_page == whole;
 	return (sb->first_data_page < whole ||
-			(sb->version == ZEN_FORMAT_VERSION_FILES && sb->first_data_page == whole)) &&
+			(sb->version >= ZEN_FORMAT_VERSION_FILES && sb->first_data_page == whole)) &&
 		sb->first_data_page >= zen_first_data_page(1) &&
 		sb->first_data_page % ZEN_DIRECTORY_PAGES == 0;
 }
@@ -239,6 +239,21 @@ zen_superblock_same(const ZenSuperblock *a, const ZenSuperblock *b)
 	other.seq = a->seq;
 	other.crc = a->crc;
 	return memcmp(a, &other, sizeof(other)) == 0;
+}
+
+void
+zen_superblock_raise(int file, uint32 version)
+{
+	ZenSuperblock *sb = &zen_supers[file];
+
+	Assert(version >= ZEN_FORMAT_VERSION_FILES);
+	if (sb->version < ZEN_FORMAT_VERSION_FILES)
+	{
+		sb->file = file;
+		sb->nfiles = file == 0 ? Max(sb->nfiles, 1) : 0;
+		sb->node = zen_files[file].node;
+	}
+	sb->version = Max(sb->version, version);
 }
 
 const char *

@@ -88,6 +88,13 @@ extern void zen_superblock_reload(int file, const char *at);
 extern void zen_files_reload(char *base);
 extern void zen_superblock_write(int file, char *at);
 extern void zen_superblock_write_both(int file, char *at);
+
+/*
+ * zen_superblock_raise -- in memory: a file's superblock is of this version, or a later one that it has; of
+ * ZEN_FORMAT_VERSION_FILES at least.
+ */
+extern void zen_superblock_raise(int file, uint32 version);
+
 extern const char *zen_superblock_fault(int file, const char *at, int copy, Size *offset);
 
 /* zen_file_open -- open one for reading and writing; false if there is none. */

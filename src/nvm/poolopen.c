@@ -438,17 +438,6 @@ grow_files(char *base)
 	}
 }
 
-/* Make the superblock that of a pool of several files, in memory. */
-static void
-say_has_files(ZenSuperblock *sb, uint32 file, int32 node)
-{
-	sb->version = ZEN_FORMAT_VERSION_FILES;
-	sb->file = file;
-	if (file == 0)
-		sb->nfiles = Max(sb->nfiles, 1);
-	sb->node = node;
-}
-
 /* Make a further file. */
 static void
 create_file(int file)
@@ -460,8 +449,10 @@ create_file(int file)
 	sb->npages = sb->pool_size / ZEN_PAGE_SIZE;
 	sb->first_data_page = zen_first_data_page(sb->npages);
 	sb->first_page = first_page[file];
+	sb->file = file;
 	sb->nfiles = 0;
-	say_has_files(sb, file, zen_files[file].node);
+	sb->node = zen_files[file].node;
+	zen_superblock_raise(file, ZEN_FORMAT_VERSION_FILES);
 	make_file(file);
 }
 
@@ -469,7 +460,8 @@ create_file(int file)
 static void
 count_file(char *base, int file)
 {
-	say_has_files(&zen_super, 0, zen_files[0].node);
+	zen_superblock_raise(0, ZEN_FORMAT_VERSION_FILES);
+	zen_super.node = zen_files[0].node;
 	zen_super.nfiles = file + 1;
 	zen_superblock_write_both(0, base);
 }
@@ -523,7 +515,10 @@ begin_generation(char *base, ZenStateFile *state, const ZenClusterFacts *facts)
 	zen_super.mark = 0;
 	zen_super.wal_position = facts->checkpoint;
 	zen_super.clean = 0;
-	if (zen_super.version == ZEN_FORMAT_VERSION_FILES)
+	/* R22: before the first delta */
+	for (int i = 0; zen_deltas && i < zen_files_number(); i++)
+		zen_superblock_raise(i, ZEN_FORMAT_VERSION_DELTAS);
+	if (zen_super.version >= ZEN_FORMAT_VERSION_FILES)
 		zen_super.node = zen_files[0].node;
 	write_like_first(base);
 	zen_superblock_write(0, base);

@@ -568,6 +568,19 @@ zen_slot_free(ZenSlot slot)
 	ZEN_COUNT(slots_freed, 1);
 }
 
+void
+zen_slot_take_back(ZenSlot slot)
+{
+	ZenPage    *page = &zen_pages[zen_slot_page(slot)];
+	uint32		n = zen_page_slot_index(slot);
+	uint64		bit = UINT64CONST(1) << (n % 64);
+
+	/* it has no context yet, so it is in no list of pages with room */
+	Assert(page->owned && !page->lost && page->context == NULL && zen_page_holds(slot));
+	if (pg_atomic_fetch_and_u64(&page->free[n / 64], ~bit) & bit)
+		pg_atomic_fetch_sub_u32(&page->nfree, 1);
+}
+
 /*
  * Give pages back in two steps.  First no retired slot may find its way to them any more: their generation is raised,
  * and each process that may still see the old one is waited for.

@@ -35,6 +35,9 @@ extern uint32 zen_slot_alloc_many(uint32 region, ZenHTable *ht, Size size, uint3
  */
 extern uint32 zen_slotalloc_lease(void);
 
+/* zen_slot_take_back -- recovery's leader: a slot is in use, though it was found to be free. */
+extern void zen_slot_take_back(ZenSlot slot);
+
 /* zen_slot_free -- the slot may be taken again.  No reader can hold it, and its header need not be intact. */
 extern void zen_slot_free(ZenSlot slot);
 

@@ -7,6 +7,7 @@
 
 #include "base/epoch.h"
 #include "base/guc.h"
+#include "nvm/delta.h"
 #include "nvm/tuple.h"
 
 /* A slot's checked bit. */
@@ -33,6 +34,14 @@ is_checked(CheckedBit bit)
 	return (pg_atomic_read_u64(bit.word) & bit.mask) != 0 && !zen_skip_damaged_rows;
 }
 
+/* Does the version in a slot fit its CRC, and a delta's base, too? */
+static inline bool
+is_sound(ZenSlot slot)
+{
+	return zen_tuple_intact(slot, zen_slot_size(slot)) &&
+		(likely(!zen_tuple_is_delta(slot)) || zen_delta_base_fits(slot));
+}
+
 /* Note the outcome of a check. */
 static bool
 note_check(CheckedBit bit, bool intact)
@@ -48,16 +57,16 @@ bool
 zen_slot_read(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin)
 {
 	CheckedBit	bit = checked_bit(slot);
-	const ZenTupleBody *body = (const ZenTupleBody *) buf;
+	const ZenTupleBody *body = zen_tuple_body(slot);
 
 	ZenAssertInEpoch();
 	if (!is_checked(bit))
-		return note_check(bit, zen_tuple_read(slot, buf, len, xmin));
-	/* all in one, then what a MinimalTuple has in place of the prefix */
+		return note_check(bit, zen_whole_read(slot, buf, len, xmin));
 	Assert(len >= sizeof(*body));
-	memcpy(buf, (const char *) zen_slot_ptr(slot) + ZEN_HEADER_SIZE, len);
-	if (body->len != len)
-		return note_check(bit, false);
+	if (unlikely(body->len != len))
+		return note_check(bit, zen_delta_build(slot, buf, len, xmin));
+	/* all in one, then what a MinimalTuple has in place of the prefix */
+	memcpy(buf, body, len);
 	*xmin = zen_body_xmin(body);
 	buf->t_len = len;
 	memset(buf->mt_padding, 0, sizeof(buf->mt_padding));
@@ -69,7 +78,7 @@ bool
 zen_slot_check(ZenSlot slot)
 {
 	CheckedBit	bit = checked_bit(slot);
-	bool		intact = zen_tuple_intact(slot, zen_slot_size(slot));
+	bool		intact = is_sound(slot);
 
 	ZenAssertInEpoch();
 	if (intact && (pg_atomic_read_u64(bit.word) & bit.mask) != 0)
@@ -81,25 +90,33 @@ bool
 zen_slot_is_sound(ZenSlot slot)
 {
 	CheckedBit	bit = checked_bit(slot);
-	Size		size = zen_slot_size(slot);
 
 	ZenAssertInEpoch();
-	return is_checked(bit) || (note_check(bit, zen_tuple_intact(slot, size)) && zen_tuple_len(slot, size) > 0);
+	return is_checked(bit) ||
+		(note_check(bit, is_sound(slot)) && zen_tuple_len(slot, zen_slot_size(slot)) > 0);
 }
 
 const MinimalTupleData *
 zen_slot_look(ZenSlot slot, bool believe)
 {
 	CheckedBit	bit = checked_bit(slot);
-	Size		size = zen_slot_size(slot);
+	const ZenTupleBody *body = zen_tuple_body(slot);
 
 	ZenAssertInEpoch();
 	if (!(believe && (pg_atomic_read_u64(bit.word) & bit.mask) != 0) && !is_checked(bit) &&
-		!note_check(bit, zen_tuple_intact(slot, size)))
+		!note_check(bit, is_sound(slot)))
 		return NULL;
-	if (zen_tuple_len(slot, size) <= 0)
+	/* a delta is not a row that can be looked at */
+	if (body->len < SizeofMinimalTupleHeader || zen_tuple_size(body->len) > zen_slot_size(slot))
 		return NULL;
-	return (const MinimalTupleData *) ((const char *) zen_slot_ptr(slot) + ZEN_HEADER_SIZE);
+	return (const MinimalTupleData *) body;
+}
+
+bool
+zen_slot_build_start(ZenSlot slot, MinimalTuple buf, uint32 bytes)
+{
+	ZenAssertInEpoch();
+	return zen_tuple_is_delta(slot) && zen_slot_is_sound(slot) && zen_delta_build_start(slot, buf, bytes);
 }
 
 void

@@ -16,9 +16,16 @@ extern bool zen_slot_read(ZenSlot slot, MinimalTuple buf, uint32 len, Transactio
 
 /*
  * zen_slot_look -- the same without a copy: its MinimalTuple has other things in place of the length and the padding.
- * NULL if it is damaged.  With believe, a slot that was checked is sound, whatever that setting says.
+ * NULL if it is damaged, or holds only what changed.  With believe, a slot that was checked is sound, whatever that
+ * setting says.
  */
 extern const MinimalTupleData *zen_slot_look(ZenSlot slot, bool believe);
+
+/*
+ * zen_slot_build_start -- of a row that is not whole in its slot: the first bytes, at which a reader of columns looks.
+ * False if it is damaged, or whole.
+ */
+extern bool zen_slot_build_start(ZenSlot slot, MinimalTuple buf, uint32 bytes);
 
 /* zen_slot_is_sound -- the same check alone: the slot need not be looked at if it was made before. */
 extern bool zen_slot_is_sound(ZenSlot slot);

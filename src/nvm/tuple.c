@@ -47,9 +47,9 @@ tuple_shmem_init(void)
 
 const ZenShmem zen_tuple_shmem = {.bytes = sizeof(Restamps),.init = tuple_shmem_init};
 
-/* CRC32C of a version; body points to its prefix and rest to what follows the prefix. */
+/* CRC32C of a version of so many bytes; body points to its prefix and rest to what follows the prefix. */
 static uint32
-tuple_crc(uint64 cts, uint64 word1, const ZenTupleBody *body, const char *rest)
+tuple_crc(uint64 cts, uint64 word1, const ZenTupleBody *body, uint32 bytes, const char *rest)
 {
 	char		head[2 * sizeof(uint64) + 3 * sizeof(uint16)];
 	pg_crc32c	crc;
@@ -61,8 +61,8 @@ tuple_crc(uint64 cts, uint64 word1, const ZenTupleBody *body, const char *rest)
 	memcpy(head + 20, &body->xmin_high, sizeof(body->xmin_high));
 	INIT_CRC32C(crc);
 	COMP_CRC32C(crc, head, sizeof(head));
-	if (body->len > ZEN_BODY_PREFIX)
-		COMP_CRC32C(crc, rest, body->len - ZEN_BODY_PREFIX);
+	if (bytes > ZEN_BODY_PREFIX)
+		COMP_CRC32C(crc, rest, bytes - ZEN_BODY_PREFIX);
 	FIN_CRC32C(crc);
 	return crc;
 }
@@ -114,12 +114,15 @@ store_wrongly(uint64 *dst, uint64 *line, Size head)
 		line[0] |= ZEN_LP;
 }
 
-/* Store a version, header first (R6); flush nothing.  Returns its size; *head_size: of its part in the first line. */
+/*
+ * Store a version of len bytes, header first (R6); flush nothing.  Returns its size; *head_size: of its part in the
+ * first line.  mark: what stands in the place of its length, if that is not 0.
+ */
 static pg_attribute_always_inline Size
-store_tuple(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin, const MinimalTupleData *tuple, Size *head_size)
+store_tuple(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin, const void *tuple, uint32 len, uint16 mark,
+			Size *head_size)
 {
 	uint64	   *dst = zen_slot_ptr(slot);
-	uint32		len = tuple ? tuple->t_len : 0;
 	const char *rest = (const char *) tuple + ZEN_BODY_PREFIX;
 	Size		size = zen_tuple_size(len);
 	Size		head = Min(first_line(dst), TYPEALIGN(8, size));
@@ -135,10 +138,10 @@ store_tuple(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin, const Mi
 	line[1] = word1;
 	if (tuple)
 		memcpy((char *) line + prefix, rest, Min(size, sizeof(line)) - prefix);
-	body->len = (uint16) len;
+	body->len = mark != 0 ? mark : (uint16) len;
 	body->xmin_low = (uint16) xmin;
 	body->xmin_high = (uint16) (xmin >> 16);
-	body->crc = tuple_crc(cts, word1, body, rest);
+	body->crc = tuple_crc(cts, word1, body, len, rest);
 
 	ZEN_TELL(written, slot, size);
 	if (zen_tuple_is_near(zen_tuple_header(slot), cts))
@@ -171,7 +174,7 @@ zen_tuple_write(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin, cons
 				bool flush_header)
 {
 	Size		head;
-	Size		size = store_tuple(slot, cts, word1, xmin, tuple, &head);
+	Size		size = store_tuple(slot, cts, word1, xmin, tuple, tuple ? tuple->t_len : 0, 0, &head);
 	Size		from = flush_header ? 0 : head;
 
 	if (size > from && !ZEN_FAULT(R2_NO_BODY_FLUSH))
@@ -183,10 +186,27 @@ zen_tuple_write_among(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin
 					  ZenFlushRange *pending)
 {
 	Size		head;
-	Size		size = store_tuple(slot, cts, word1, xmin, tuple, &head);
+	Size		size = store_tuple(slot, cts, word1, xmin, tuple, tuple ? tuple->t_len : 0, 0, &head);
 
 	if (!ZEN_FAULT(R2_NO_BODY_FLUSH))
 		zen_flush_later(pending, zen_slot_ptr(slot), size);
+}
+
+void
+zen_tuple_write_delta(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin, const ZenDelta *delta,
+					  ZenFlushRange *pending)
+{
+	Size		head,
+				size;
+
+	Assert(delta->mark == ZEN_DELTA_MARK);
+	size = store_tuple(slot, cts, word1, xmin, delta, delta->bytes, ZEN_DELTA_MARK, &head);
+	if (ZEN_FAULT(R2_NO_BODY_FLUSH))
+		return;
+	if (pending != NULL)
+		zen_flush_later(pending, zen_slot_ptr(slot), size);
+	else if (size > head)
+		zen_flush((char *) zen_slot_ptr(slot) + head, size - head);
 }
 
 void
@@ -269,10 +289,12 @@ header_fits(const void *image, const void *questioned)
 	const ZenTupleHeader *h = image;
 	const Questioned *q = questioned;
 	ZenTupleBody body;
+	uint32		bytes;
 
-	memcpy(&body, q->body, ZEN_BODY_PREFIX);
-	return len_fits(body.len, (h->word1 & ZEN_DELETED) != 0) && zen_tuple_size(body.len) <= q->slot_size &&
-		body.crc == tuple_crc(h->word0 & ZEN_CTS_MASK, h->word1, &body, q->body + ZEN_BODY_PREFIX);
+	memcpy(&body, q->body, sizeof(body));
+	bytes = zen_body_bytes(&body);
+	return len_fits(bytes, (h->word1 & ZEN_DELETED) != 0) && zen_tuple_size(bytes) <= q->slot_size &&
+		body.crc == tuple_crc(h->word0 & ZEN_CTS_MASK, h->word1, &body, bytes, q->body + ZEN_BODY_PREFIX);
 }
 
 static inline Questioned
@@ -358,6 +380,18 @@ zen_tuple_repair(ZenSlot slot, ZenTupleHeader h)
 	zen_persist(nvm, sizeof(*nvm));
 }
 
+int64
+zen_tuple_odd_len(ZenSlot slot, Size slot_size)
+{
+	const ZenDelta *d = (const ZenDelta *) zen_tuple_body(slot);
+
+	if (slot_size < ZEN_HEADER_SIZE + sizeof(*d) || d->mark != ZEN_DELTA_MARK ||
+		d->bytes < sizeof(*d) || ZEN_HEADER_SIZE + d->bytes > slot_size ||
+		d->len < SizeofMinimalTupleHeader || d->len > ZEN_PAGE_SIZE - 64)
+		return -1;
+	return d->len;
+}
+
 static bool
 read_once(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin)
 {
@@ -371,9 +405,10 @@ read_once(ZenSlot slot, MinimalTuple buf, uint32 len, TransactionId *xmin)
 	 */
 	Assert(len > ZEN_BODY_PREFIX);
 	memcpy(&body, src, ZEN_BODY_PREFIX);
+	if (body.len != len)
+		return false;
 	memcpy((char *) buf + ZEN_BODY_PREFIX, src + ZEN_BODY_PREFIX, len - ZEN_BODY_PREFIX);
-	if (body.len != len ||
-		body.crc != tuple_crc(h.word0 & ZEN_CTS_MASK, h.word1, &body, (char *) buf + ZEN_BODY_PREFIX))
+	if (body.crc != tuple_crc(h.word0 & ZEN_CTS_MASK, h.word1, &body, len, (char *) buf + ZEN_BODY_PREFIX))
 		return false;
 	buf->t_len = len;
 	memset(buf->mt_padding, 0, sizeof(buf->mt_padding));
@@ -420,8 +455,10 @@ zen_tuple_restamp(ZenSlot slot, uint64 cts)
 
 	Assert(cts != 0 && (cts & ZEN_LP) == 0);
 	Assert((h->word0 & ZEN_CTS_MASK) != 0 && (h->word0 & ZEN_LP) == 0);
+	/* a delta is not spilled, and not prepared */
+	Assert(body->len != ZEN_DELTA_MARK);
 	memcpy(&copy, body, ZEN_BODY_PREFIX);
-	copy.crc = tuple_crc(cts, h->word1, &copy, (const char *) body + ZEN_BODY_PREFIX);
+	copy.crc = tuple_crc(cts, h->word1, &copy, copy.len, (const char *) body + ZEN_BODY_PREFIX);
 	memcpy(&word, &copy, sizeof(word));
 	ZEN_TELL(written, slot, zen_tuple_size(copy.len));
 	if (!ZEN_FAULT(RESTAMP_UNTOLD))

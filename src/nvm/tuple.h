@@ -101,6 +101,28 @@ zen_tombstone_link(const ZenTombstone *t)
  */
 #define ZEN_BODY_PREFIX		offsetof(ZenTupleBody, infomask2)
 
+/*
+ * Bytes of a version's body in its slot.  Of a damaged one they may be anything.
+ */
+static inline uint32
+zen_body_bytes(const ZenTupleBody *body)
+{
+	return likely(body->len != ZEN_DELTA_MARK) ? body->len : body->infomask2;
+}
+
+static inline const ZenTupleBody *
+zen_tuple_body(ZenSlot slot)
+{
+	return (const ZenTupleBody *) ((const char *) zen_slot_ptr(slot) + ZEN_HEADER_SIZE);
+}
+
+/* Does the slot hold a version that has only what changed? */
+static inline bool
+zen_tuple_is_delta(ZenSlot slot)
+{
+	return zen_tuple_body(slot)->len == ZEN_DELTA_MARK;
+}
+
 /* Bytes that a version whose MinimalTuple has len bytes takes in its slot; len 0 = tombstone. */
 static inline Size
 zen_tuple_size(uint32 len)
@@ -143,6 +165,14 @@ extern void zen_tuple_write(ZenSlot slot, uint64 cts, uint64 word1, TransactionI
 extern void zen_tuple_write_among(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin,
 								  const MinimalTupleData *tuple, ZenFlushRange *pending);
 
+/*
+ * zen_tuple_write_delta -- the same for a version that holds only what changed, as zen_delta_make() has made it.  The
+ * caller has told zen_page_has_deltas().  With pending like zen_tuple_write_among(), with NULL like zen_tuple_write()
+ * without its first line.
+ */
+extern void zen_tuple_write_delta(ZenSlot slot, uint64 cts, uint64 word1, TransactionId xmin,
+								  const ZenDelta *delta, ZenFlushRange *pending);
+
 /* zen_tuple_set_lp -- the commit point: set LP by one store and flush that line (the caller fences). */
 extern void zen_tuple_set_lp(ZenSlot slot);
 
@@ -164,6 +194,9 @@ extern void zen_tuple_vanish(ZenSlot slot, uint32 region);
 extern bool zen_tuple_is_void(ZenSlot slot);
 extern bool zen_tuple_has_body(ZenSlot slot);
 
+/* Of a delta, whose length is that of the whole row; -1 for any other length that does not fit. */
+extern int64 zen_tuple_odd_len(ZenSlot slot, Size slot_size);
+
 /*
  * zen_tuple_len -- length of the version's MinimalTuple; of a tombstone 0 or, with a link, that of a ZenTombstone.
  * -1 if it cannot fit.
@@ -176,12 +209,13 @@ zen_tuple_len(ZenSlot slot, Size slot_size)
 
 	Assert(slot_size >= ZEN_TOMBSTONE_SIZE && slot_size <= ZEN_PAGE_SIZE);
 	if (len != 0 && (len < SizeofMinimalTupleHeader || zen_tuple_size(len) > slot_size))
-		return -1;
+		return zen_tuple_odd_len(slot, slot_size);
 	return len;
 }
 
 /*
- * zen_tuple_intact -- do length, Deleted bit and CRC of the version in a slot fit each other?
+ * zen_tuple_intact -- do length, Deleted bit and CRC of the version in a slot fit each other?  A delta's base is not
+ * looked at (nvm/delta.h).
  *
  * zen_tuple_repairable -- it does not: does one flipped bit of the header explain that?  *h: the header that it was.
  *
@@ -192,7 +226,8 @@ extern bool zen_tuple_repairable(ZenSlot slot, Size slot_size, ZenTupleHeader *h
 extern void zen_tuple_repair(ZenSlot slot, ZenTupleHeader h);
 
 /*
- * zen_tuple_read -- copy the MinimalTuple (len bytes, as zen_tuple_len said) into buf and check its CRC.
+ * zen_tuple_read -- copy the MinimalTuple (len bytes, as zen_tuple_len said) into buf and check its CRC.  Not of a
+ * delta: zen_whole_read().
  *
  * *xmin, if not NULL: the writer's xid as the system column shows it.  Returns false when the check fails: the caller
  * reports ERRCODE_DATA_CORRUPTED.

@@ -18,6 +18,7 @@
 #include "base/locks.h"
 #include "cache/tidmap.h"
 #include "miscadmin.h"
+#include "nvm/delta.h"
 #include "nvm/persist.h"
 #include "nvm/repair.h"
 #include "nvm/sink.h"
@@ -383,7 +384,10 @@ pass_maps(uint32 pageno)
 		{
 			case SLOT_COMMITTED:
 				place_version(&zen_htables[zen_word1_htable(h.word1)], slot, h);
-				sound |= UINT64CONST(1) << (n % 64);	/* I20 */
+				if (unlikely(zen_tuple_is_delta(slot)))
+					zen_page_has_deltas(slot);	/* I20: its base was not seen */
+				else
+					sound |= UINT64CONST(1) << (n % 64);	/* I20 */
 				break;
 			case SLOT_FOREIGN:
 				if (zen_word1_htable(h.word1) != 0 || !zen_streamtail_is_lost(slot))
@@ -604,6 +608,45 @@ zen_passes_damaged(void)
 			settle_damaged_page(p);
 	}
 	zen_fence();
+}
+
+/* ---------- bases ---------- */
+
+/*
+ * R22: the base of a version that is its row's newest is in use.  If it is not there, or damaged, so is the row: to
+ * read it is an error, and no older version takes its place.
+ */
+static void
+settle_base(ZenSlot slot)
+{
+	ZenTupleHeader h = zen_tuple_header(slot);
+
+	if (zen_delta_base_fits(slot))
+		zen_slot_take_back(zen_delta_base_of(slot));
+	else
+		report_row(&zen_htables[zen_word1_htable(h.word1)], slot, h);
+}
+
+void
+zen_passes_bases(void)
+{
+	ZenAssertRecoveryLeader();
+	Assert(zen_recovery_pass() == ZEN_PASS_NONE);
+	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
+	{
+		Size		size;
+
+		if (!zen_pages[p].owned || zen_pages[p].lost || !zen_pages[p].deltas || ZEN_FAULT(R22_NOT_FOUND))
+			continue;
+		size = zen_class_size(zen_pages[p].owner.class);
+		for (uint32 n = 0; n < zen_pages[p].nslots; n++)
+		{
+			ZenSlot		slot = zen_page_slot(p, n);
+
+			if (!zen_slot_is_free(slot) && zen_tuple_is_delta(slot) && zen_tuple_intact(slot, size))
+				settle_base(slot);
+		}
+	}
 }
 
 /* ---------- chunks ---------- */

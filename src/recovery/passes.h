@@ -43,4 +43,10 @@ extern void zen_passes_tail(void);
  */
 extern void zen_passes_damaged(void);
 
+/*
+ * zen_passes_bases -- leader, then: the bases of versions that hold only what changed are no free slots (R22).  Rows
+ * whose base is damaged are named in the log.
+ */
+extern void zen_passes_bases(void);
+
 #endif							/* ZEN_PASSES_H */

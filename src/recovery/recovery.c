@@ -553,6 +553,7 @@ build_maps(void)
 	}
 	begin_phase(ZEN_DOING_SETTLING);
 	zen_passes_damaged();
+	zen_passes_bases();
 	/* before the tombstones go that nothing else needs */
 	count_repairs_of(zen_prepared_keep_links);
 	settle_tables(true);

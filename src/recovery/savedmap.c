@@ -11,8 +11,10 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/fault.h"
 #include "base/guc.h"
 #include "cache/spillmap.h"
+#include "nvm/delta.h"
 #include "nvm/region.h"
 #include "nvm/slotalloc.h"
 #include "recovery/recstate.h"
@@ -91,6 +93,19 @@ claim(Image *image, ZenSlot slot)
 	if (n * image->page.units != offset || (image->page.bits[n / 64] & bit) == 0)
 		map_give_up(image, "two rows have one place in the pool");
 	image->page.bits[n / 64] &= ~bit;
+}
+
+/* R22: the base of the version that a word leads to is in use, too. */
+static void
+claim_base(Image *image, ZenSlot slot)
+{
+	ZenSlot		base = zen_delta_base(slot);
+
+	if (base == InvalidZenSlot || ZEN_FAULT(R22_NOT_SAVED))
+		return;
+	claim(image, base);
+	/* as it was turned to for the row itself */
+	(void) turn_page(image, slot);
 }
 
 static bool
@@ -213,6 +228,8 @@ reduce_leaves(Image *image, ZenMapTable *table, uint32 first_leaf, uint32 nleave
 		if (slot == InvalidZenSlot || image->why != NULL)
 			continue;
 		claim(image, slot);
+		if (unlikely(image->header.ndelta_words > 0))
+			claim_base(image, slot);
 		table->bytes_taken = image->page.shared ? table->bytes_taken + image->page.units * ZEN_SLOT_UNIT :
 			Max(table->bytes_taken, ZEN_PRIVATE_BYTES);
 		table->rows += zen_word_state(w) == ZEN_WORD_NVM;
@@ -318,6 +335,8 @@ map_measure(Image *image)
 			map_give_up(image, "the page directory differs from what is known of a page");
 		if (zen_pages[p].owned)
 			h->nbitmap_words += zen_savedmap_bitmap_words(p);
+		if (zen_pages[p].owned && zen_pages[p].deltas)
+			h->ndelta_words = (zen_pool_pages() + 63) / 64;
 	}
 	h->tail_offset = ZEN_MAP_HEADER_BYTES;
 	h->tail_bytes = zen_savedmap_tail_size(h);
@@ -343,6 +362,8 @@ begin_bitmaps(Image *image)
 		if (!zen_pages[p].owned)
 			continue;
 		image->first_word[p] = next;
+		if (zen_pages[p].deltas)
+			image->tail.deltas[p / 64] |= UINT64CONST(1) << (p % 64);
 		for (uint32 n = zen_pages[p].nslots; n > 0; n -= Min(n, 64))
 			image->tail.bitmaps[next++] = n >= 64 ? PG_UINT64_MAX : (UINT64CONST(1) << n) - 1;
 	}
@@ -754,6 +775,8 @@ zen_savedmap_finish(ZenSavedMap *map)
 		{
 			zen_page_set_free(p, bits);
 			bits += zen_savedmap_bitmap_words(p);
+			zen_pages[p].deltas = p / 64 < map->header.ndelta_words &&
+				(map->tail.deltas[p / 64] >> (p % 64) & 1) != 0;
 		}
 	/* pages_fit() has counted them */
 	Assert(bits == map->tail.bitmaps + map->header.nbitmap_words);

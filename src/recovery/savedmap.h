@@ -8,7 +8,8 @@
  *
  *	header		4 KB, written last
  *	words		the leaves of each table's map, in pieces of up to 1 MB
- *	tail		tables; checksums of pieces; slots of prepared transactions; free-slot bits of each owned page
+ *	tail		tables; checksums of pieces; slots of prepared transactions; free-slot bits of each owned page; which
+ *				pages may have versions that hold only what changed, if there are any
  */
 #ifndef ZEN_SAVEDMAP_H
 #define ZEN_SAVEDMAP_H
@@ -47,7 +48,7 @@ typedef struct ZenMapHeader
 	uint32		ntables;
 	uint32		npieces;
 	uint32		nprepared;
-	uint32		pad;
+	uint32		ndelta_words;	/* 0: no page may have deltas */
 	uint64		nbitmap_words;
 } ZenMapHeader;
 
@@ -83,6 +84,8 @@ typedef struct ZenMapTail
 	uint32	   *piece_crcs;		/* an even number of places */
 	ZenMapPrepared *prepared;
 	uint64	   *bitmaps;
+	uint64	   *deltas;			/* one bit for each page of the pool: may it
+								 * have deltas? */
 } ZenMapTail;
 
 /* All of the file but the words of the maps. */
@@ -118,7 +121,7 @@ static inline Size
 zen_savedmap_tail_size(const ZenMapHeader *header)
 {
 	return header->ntables * sizeof(ZenMapTable) + TYPEALIGN(2, header->npieces) * sizeof(uint32) +
-		header->nprepared * sizeof(ZenMapPrepared) + header->nbitmap_words * sizeof(uint64);
+		header->nprepared * sizeof(ZenMapPrepared) + (header->nbitmap_words + header->ndelta_words) * sizeof(uint64);
 }
 
 static inline ZenMapTail
@@ -130,6 +133,7 @@ zen_savedmap_tail(const ZenMapHeader *header, char *memory)
 	tail.piece_crcs = (uint32 *) (tail.tables + header->ntables);
 	tail.prepared = (ZenMapPrepared *) (tail.piece_crcs + TYPEALIGN(2, header->npieces));
 	tail.bitmaps = (uint64 *) (tail.prepared + header->nprepared);
+	tail.deltas = tail.bitmaps + header->nbitmap_words;
 	return tail;
 }
 

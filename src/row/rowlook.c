@@ -8,10 +8,12 @@
 #include "access/tupmacs.h"
 #include "base/fault.h"
 #include "cache/version.h"
+#include "nvm/delta.h"
 #include "nvm/slotread.h"
 #include "port/pg_bitutils.h"
 #include "row/rowahead.h"
 #include "row/rowread.h"
+#include "utils/memutils.h"
 
 #define PREFETCH_LOOK	2		/* lines of a row that zen_row_look_block()
 								 * shows */
@@ -79,9 +81,51 @@ typedef struct InPlace
 {
 	uint32		hits;			/* in DRAM */
 	uint32		misses;			/* in NVM */
+	Size		wants;			/* room for so many bytes to build rows in */
 	HeapTupleData rows[ZEN_TIDS_PER_BLOCK]; /* unless only their number is
 											 * wanted */
 } InPlace;
+
+/*
+ * Room for the starts of a block's rows of which only what has changed is in their slots: what a reader of so many
+ * lines looks at.  Columns begin behind t_hoff.
+ */
+static char *room = NULL;
+static Size room_size = 0;
+
+static inline uint32
+bytes_of_start(int lines)
+{
+	return (uint32) MAXALIGN(lines * ZEN_LINE - ZEN_HEADER_SIZE + PG_UINT8_MAX);
+}
+
+/* Build the start of such a row.  NULL: there is no room for it now, or it is damaged. */
+static const MinimalTupleData *
+start_of_row(InPlace *p, ZenSlot slot, int lines)
+{
+	uint32		most = bytes_of_start(lines);
+	uint32		bytes = (uint32) (lines * ZEN_LINE - ZEN_HEADER_SIZE);
+	MinimalTuple row = (MinimalTuple) (room + (p->hits + p->misses) * most);
+
+	p->wants = ZEN_TIDS_PER_BLOCK * most;
+	if (p->wants > room_size || !zen_slot_build_start(slot, row, bytes))
+		return NULL;
+	if (likely(row->t_hoff <= MAXALIGN(SizeofHeapTupleHeader)))
+		return row;
+	return zen_slot_build_start(slot, row, bytes + row->t_hoff - MAXALIGN(SizeofHeapTupleHeader)) ? row : NULL;
+}
+
+/* The last block has wanted more room than there was: the next one finds it.  Outside the epoch. */
+static void
+give_room(Size wanted)
+{
+	if (room != NULL)
+		pfree(room);
+	room = NULL;
+	room_size = 0;
+	room = MemoryContextAlloc(TopMemoryContext, wanted);
+	room_size = wanted;
+}
 
 /* Note a row in a slot; false if it is damaged. */
 static inline bool
@@ -95,6 +139,8 @@ note_slot(InPlace *p, ZenSlot slot, int lines)
 		return zen_slot_is_sound(slot);
 	}
 	row = zen_slot_look(slot, false);
+	if (unlikely(row == NULL))
+		row = start_of_row(p, slot, lines);
 	if (row == NULL)
 		return false;
 	zen_tuple_count_read(slot, lines * ZEN_LINE - ZEN_HEADER_SIZE);
@@ -135,6 +181,14 @@ ask_for_row(uint64 w, int lines)
 		zen_row_prefetch_word(w, lines);
 }
 
+/* What has changed of a row has come: ask for the start of its base. */
+static inline void
+ask_for_base(uint64 w, int lines)
+{
+	if (zen_word_state(w) == ZEN_WORD_NVM && unlikely(zen_pages[zen_slot_page(zen_word_ref(w))].deltas))
+		zen_delta_ask_base(zen_word_ref(w), lines);
+}
+
 /* Inside the epoch: note all rows of a block; false if one of them cannot be seen in place. */
 static bool
 note_block(InPlace *p, ZenWord *words, int lines)
@@ -145,6 +199,8 @@ note_block(InPlace *p, ZenWord *words, int lines)
 	{
 		if (i + LOOK_AHEAD < ZEN_TIDS_PER_BLOCK)
 			ask_for_row(zen_word_read(&words[i + LOOK_AHEAD]), lines);
+		if (i + LOOK_AHEAD / 2 < ZEN_TIDS_PER_BLOCK)
+			ask_for_base(zen_word_read(&words[i + LOOK_AHEAD / 2]), lines);
 		if (!note_row(p, zen_word_read(&words[i]), lines))
 			return false;
 	}
@@ -159,6 +215,7 @@ zen_row_view_block(ZenHTable *ht, uint64 block, const ZenRowView *view)
 	bool		done;
 
 	p.hits = p.misses = 0;
+	p.wants = 0;
 	zen_epoch_enter();
 	words = zen_tidmap_word(ht, block * ZEN_TIDS_PER_BLOCK);
 	if (words != NULL && view->lines > 0)
@@ -169,6 +226,8 @@ zen_row_view_block(ZenHTable *ht, uint64 block, const ZenRowView *view)
 	if (done && view->lines > 0)
 		done = view->use(p.rows, (int) (p.hits + p.misses), view->arg);
 	zen_epoch_leave();
+	if (unlikely(p.wants > room_size))
+		give_room(p.wants);
 	if (!done)
 		return -1;
 	zen_row_count_scanned(ht, p.hits, p.misses);

@@ -28,6 +28,7 @@
 #include "cache/version.h"
 #include "cache/tablestat.h"
 #include "miscadmin.h"
+#include "nvm/delta.h"
 #include "nvm/page.h"
 #include "nvm/persist.h"
 #include "nvm/slotalloc.h"
@@ -220,7 +221,7 @@ clone_version(ZenVersion *v, uint64 tidno)
 		return NULL;
 	if (!lean)
 		memcpy(copy->data, v->data, len);
-	else if (!zen_tuple_read(v->slot, (MinimalTuple) copy->data, (uint32) len,
+	else if (!zen_whole_read(v->slot, (MinimalTuple) copy->data, (uint32) len,
 							 (zen_version_flags(v) & ZEN_V_FROZEN) ? &xmin : NULL))
 	{
 		zen_version_free(copy);
@@ -426,7 +427,7 @@ copy_spilled(ZenVersion *v, bool replaced, bool *sound)
 	if (*sound && copy == NULL)
 		return NULL;
 	if (*sound && !deleted)
-		*sound = zen_tuple_read(v->slot, (MinimalTuple) copy->data, (uint32) len, frozen ? &copy->xmin : NULL);
+		*sound = zen_whole_read(v->slot, (MinimalTuple) copy->data, (uint32) len, frozen ? &copy->xmin : NULL);
 	if (*sound || !replaced)
 		return copy;
 	if (copy != NULL)

@@ -18,6 +18,7 @@
 #include "cache/spillmap.h"
 #include "cache/version.h"
 #include "cache/tablestat.h"
+#include "nvm/delta.h"
 #include "nvm/slotread.h"
 #include "port/pg_bitutils.h"
 #include "row/rowahead.h"
@@ -145,7 +146,7 @@ copy_out(ZenRow *row, uint64 tidno, ZenVersion *v, ZenVersion *successor)
 		int64		len = zen_tuple_len(v->slot, zen_slot_size(v->slot));
 
 		if (len <= 0 ||
-			!zen_tuple_read(v->slot, row_buffer(row, (uint32) len), (uint32) len, frozen ? &xmin : NULL))
+			!zen_whole_read(v->slot, row_buffer(row, (uint32) len), (uint32) len, frozen ? &xmin : NULL))
 			return false;
 		set_writers(set_place(row, tidno, v->code), xmin, xmax, v->cmin);
 	}

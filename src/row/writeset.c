@@ -121,6 +121,7 @@ zen_writeset_add(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenVersion *version
 	w->word = word;
 	w->version = version;
 	w->nest_level = present_level(ws->nwrites > 0 ? &w[-1].nest_level : NULL);
+	w->delta = 0;
 	w->slot = InvalidZenSlot;
 	ws->nwrites++;
 	ws->bytes += bytes;
@@ -145,6 +146,7 @@ zen_writeset_add_rows(ZenHTable *ht, const ZenTakenTid *taken, ZenVersion **vers
 		w->word = taken[i].word;
 		w->version = versions[i];
 		w->nest_level = level;
+		w->delta = 0;
 		w->slot = InvalidZenSlot;
 		ws->bytes += zen_write_bytes(versions[i]);
 	}

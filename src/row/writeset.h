@@ -17,6 +17,8 @@ typedef struct ZenWrite
 	ZenVersion *version;		/* pushed by this transaction; NULL: the slot
 								 * holds no row, and belongs to HTable 0 */
 	int			nest_level;		/* of the (sub)transaction that owns it now */
+	uint32		delta;			/* commit: which one it is to be written as,
+								 * 0: whole (txn/deltas.h) */
 	ZenSlot		slot;			/* commit: where it was written, or
 								 * InvalidZenSlot */
 	ZenTupleHeader former;		/* commit: the header that the slot had before

@@ -24,14 +24,17 @@
 
 /* ---------- pages ---------- */
 
-/* Small tables share pages with what is no row.  A word that is not as DRAM knows it says that the page is going. */
+/*
+ * Small tables share pages with what is no row.  Bases are found by the versions that lean on them (R22).  A word that
+ * is not as DRAM knows it says that the page is going.
+ */
 static bool
 tells_of(uint32 pageno)
 {
 	const ZenPage *page = &zen_pages[pageno];
 
 	return zen_page_is_data(pageno) && page->owned && page->owner.htable != 0 && !page->suspect &&
-		zen_page_agrees(pageno);
+		!page->deltas && zen_page_agrees(pageno);
 }
 
 /* A version of a transaction that has not committed: it is prepared, or its slot has to be scrubbed. */

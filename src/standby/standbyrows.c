@@ -23,6 +23,7 @@
 #include "base/stats.h"
 #include "cache/tidmap.h"
 #include "cache/version.h"
+#include "nvm/delta.h"
 #include "nvm/htable.h"
 #include "nvm/page.h"
 #include "nvm/slotread.h"
@@ -79,7 +80,7 @@ copy_slot(ZenSlot slot, uint32 code)
 	v->slot = slot;
 	v->code = (uint16) code;
 	zen_standby->copied++;
-	if (len > 0 && zen_tuple_read(slot, (MinimalTuple) v->data, (uint32) len, &v->xmin))
+	if (len > 0 && zen_whole_read(slot, (MinimalTuple) v->data, (uint32) len, &v->xmin))
 		return v;
 	damaged = true;
 	zen_version_free(v);

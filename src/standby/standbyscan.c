@@ -167,6 +167,8 @@ scan_slots(uint32 pageno, bool in_doubt)
 
 		if (ht == NULL || zen_tuple_is_void(slot))
 			doubt_rest(slot, h);
+		else if (zen_tuple_is_delta(slot))
+			zen_page_has_deltas(slot);
 		if (ht == NULL || zen_tuple_is_void(slot) || committed == in_doubt)
 			continue;
 		if (in_doubt && cts > fate->doubt)

@@ -69,7 +69,10 @@
  * ignore is also a further format version of the pool (nvm/layout.h): a base backup may begin behind the note that
  * says it.  A newer zen reads all versions from 1 on.
  */
-#define ZEN_STREAM_VERSION	1
+#define ZEN_STREAM_VERSION	2	/* that this zen reads */
+#define ZEN_STREAM_VERSION_WHOLE	1	/* all versions in SLOTS and TAIL are
+										 * whole: of a pool of a format before
+										 * ZEN_FORMAT_VERSION_DELTAS */
 
 /* What a note says. */
 #define ZEN_NOTE_EMPTY		1	/* the pool has no rows and no tables: a copy

@@ -214,6 +214,27 @@ is_given_back(ZenSlot slot)
 	return !ZEN_FAULT(R18_STORED_ON_FREE) && zen_nvm_load64(zen_page_word(zen_slot_page(slot))) == 0;
 }
 
+/*
+ * A version that holds only what changed: the copy's format says that it may have such ones before it has the first
+ * (R22), and a promotion reads its page (S18).
+ */
+static void
+expect_delta(ZenSlot slot, const char *version, uint16 len)
+{
+	static bool raised = false;
+	uint16		mark;
+
+	if (len < ZEN_HEADER_SIZE + sizeof(ZenDelta))
+		return;
+	memcpy(&mark, version + ZEN_HEADER_SIZE, sizeof(mark));
+	if (mark != ZEN_DELTA_MARK)
+		return;
+	zen_page_has_deltas(slot);
+	if (!raised)
+		zen_pool_raise_format(ZEN_FORMAT_VERSION_DELTAS);
+	raised = true;
+}
+
 static void
 store_slot(ZenRecordReader *r)
 {
@@ -234,6 +255,7 @@ store_slot(ZenRecordReader *r)
 		zen_tuple_scrub(s.slot);
 		return;
 	}
+	expect_delta(s.slot, r->at, s.len);
 	if (ZEN_FAULT(COPY_STORED_SLOWLY) || ZEN_FAULT(COPY_SEEN_TORN))
 	{
 		zen_nvm_copy(at + ZEN_HEADER_SIZE, r->at + ZEN_HEADER_SIZE, s.len - ZEN_HEADER_SIZE);

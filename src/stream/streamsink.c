@@ -156,7 +156,7 @@ append_slot(ZenSlot slot)
 	const char *at = zen_slot_ptr(slot);
 	uint64		word0 = cts_in(slot);
 	const ZenTupleBody *body = (const ZenTupleBody *) (at + ZEN_HEADER_SIZE);
-	ZenCopySlot s = {.slot = slot,.len = (uint16) Min(zen_tuple_size(body->len), zen_slot_size(slot))};
+	ZenCopySlot s = {.slot = slot,.len = (uint16) Min(zen_tuple_size(zen_body_bytes(body)), zen_slot_size(slot))};
 
 	if (word0 == 0 || zen_tuple_is_void(slot))
 	{
@@ -491,10 +491,20 @@ pool_is_empty(void)
 	return true;
 }
 
+/* Copies need know nothing new if the pool has no version that holds only what changed. */
+static uint32
+stream_version(void)
+{
+	ZenSuperblock super;
+
+	zen_pool_superblock(0, &super);
+	return super.version >= ZEN_FORMAT_VERSION_DELTAS ? ZEN_STREAM_VERSION : ZEN_STREAM_VERSION_WHOLE;
+}
+
 static void
 tell_version(void)
 {
-	ZenCopyNote note = {.what = ZEN_NOTE_VERSION,.number = ZEN_STREAM_VERSION + zen_stream_ahead};
+	ZenCopyNote note = {.what = ZEN_NOTE_VERSION,.number = stream_version() + zen_stream_ahead};
 
 	copy_insert(ZEN_XLOG_NOTE, &note, sizeof(note), NULL, 0);
 }

@@ -23,6 +23,7 @@
 #include "nvm/sink.h"
 #include "nvm/slotalloc.h"
 #include "row/visibility.h"
+#include "txn/deltas.h"
 #include "txn/spillend.h"
 
 #define HOT_XIDS			1000	/* a row that is changed again within so
@@ -176,14 +177,14 @@ static uint32
 run_length(ZenWrite *w, const ZenWrite *end, bool spilled)
 {
 	bool		deleted = is_tombstone(w);
-	uint32		class = zen_class_of(zen_write_nvm_size(w->version));
+	uint32		class = zen_class_of(zen_write_size(w));
 	uint32		n = 0;
 
 	if (deleted)
 		zen_epoch_enter();
 	for (ZenWrite *next = w; n < RUN && next < end; next++, n++)
 		if (next->ht != w->ht || is_tombstone(next) != deleted ||
-			zen_class_of(zen_write_nvm_size(next->version)) != class || !needs_slot(next, spilled))
+			zen_class_of(zen_write_size(next)) != class || !needs_slot(next, spilled))
 			break;
 	if (deleted)
 		zen_epoch_leave();
@@ -195,7 +196,7 @@ static uint32
 take_run(ZenCommit *commit, ZenWrite *w, uint32 n)
 {
 	ZenSlot		slots[RUN];
-	Size		size = zen_write_nvm_size(w->version);
+	Size		size = zen_write_size(w);
 	uint32		got;
 
 	if (n > 1)
@@ -342,13 +343,18 @@ write_version(ZenCommit *commit, ZenWrite *w, ZenFlushRange *pending)
 	/* R1: the newest of its tuple, which is still this transaction's */
 	Assert(zen_word_leads_to(zen_word_read(w->word), v) || ZEN_FAULT(R15_SAME_CTS_TWICE));
 	Assert(!(zen_version_flags(v) & (ZEN_V_ABORTED | ZEN_V_SPECULATIVE)));
-	if (pending != NULL)
+	if (unlikely(w->delta != 0))
+	{
+		zen_page_has_deltas(w->slot);
+		zen_tuple_write_delta(w->slot, commit->cts, word1, v->xmin, zen_my_deltas[w->delta], pending);
+	}
+	else if (pending != NULL)
 		zen_tuple_write_among(w->slot, commit->cts, word1, v->xmin, tuple, pending);
 	else
 		zen_tuple_write(w->slot, commit->cts, word1, v->xmin, tuple, false);
 	v->slot = w->slot;
 	if (zen_flush_hints() && !is_hot(v))
-		zen_flush_hint(zen_slot_ptr(w->slot), deleted ? ZEN_TOMBSTONE_SIZE : zen_tuple_size(v->len));
+		zen_flush_hint(zen_slot_ptr(w->slot), zen_write_size(w));
 }
 
 void
@@ -564,7 +570,7 @@ fits_one_line(const ZenCommit *commit, const ZenWriteSet *ws)
 		if (w->slot != InvalidZenSlot && w->slot != commit->last)
 			return false;
 	return ((commit->last * ZEN_SLOT_UNIT) % ZEN_LINE) +
-		zen_tuple_size(((ZenTupleBody *) ((char *) zen_slot_ptr(commit->last) + ZEN_HEADER_SIZE))->len) <= ZEN_LINE;
+		zen_tuple_size(zen_body_bytes(zen_tuple_body(commit->last))) <= ZEN_LINE;
 }
 
 /*

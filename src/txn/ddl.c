@@ -14,6 +14,7 @@
 #include "base/locks.h"
 #include "cache/spillmap.h"
 #include "miscadmin.h"
+#include "nvm/delta.h"
 #include "nvm/persist.h"
 #include "nvm/slotalloc.h"
 #include "row/writeset.h"
@@ -179,6 +180,18 @@ free_shared(ZenSlot slot)
 	zen_epoch_leave();
 }
 
+/* R22: what the oldest version of a list leaves: the bases of the others are in it. */
+static ZenSlot
+last_base(const ZenVersion *v)
+{
+	ZenSlot		last = InvalidZenSlot;
+
+	for (; v != NULL; v = v->older)
+		if (v->slot != InvalidZenSlot)
+			last = v->slot;
+	return zen_delta_base(last);
+}
+
 /* Empty one word of a table that no process reads any more; replaced: the slot that a spilled version has replaced. */
 static void
 empty_word(ZenWord *word, ZenSlot replaced)
@@ -190,10 +203,14 @@ empty_word(ZenWord *word, ZenSlot replaced)
 
 	zen_chain_check(w);
 	zen_word_unlock_empty(word);
+	free_shared(v != NULL ? last_base(v) : zen_delta_base(slot));
 	free_shared(slot);
 	/* else the collector has come, and taken it */
 	if (state == ZEN_WORD_SPILLED)
+	{
+		free_shared(zen_delta_base(replaced));
 		free_shared(replaced);
+	}
 	while (v != NULL)
 	{
 		ZenVersion *older = v->older;

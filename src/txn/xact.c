@@ -36,6 +36,7 @@
 #include "stream/streamtail.h"
 #include "txn/commit.h"
 #include "txn/ddl.h"
+#include "txn/deltas.h"
 #include "txn/exclusive.h"
 #include "txn/prepared.h"
 #include "txn/sequence.h"
@@ -186,6 +187,7 @@ static bool
 commit_zen_only(ZenWriteSet *ws, Size sink_size)
 {
 	zen_sequence_flush();
+	zen_deltas_make(ws);
 	zen_commit_reserve(&zen_my_commit, ws);
 	if (!zen_commit_reserve_own(&zen_my_commit, ws, sink_size))
 		return false;
@@ -211,6 +213,7 @@ commit_mixed(ZenWriteSet *ws, uint64 full_xid, bool reserved)
 	}
 	if (!reserved && (ws->nwrites > 0 || ws->nblocks > 0))
 	{
+		zen_deltas_make(ws);
 		zen_commit_reserve(&zen_my_commit, ws);
 		(void) zen_commit_reserve_own(&zen_my_commit, ws, 0);
 	}

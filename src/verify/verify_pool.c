@@ -20,6 +20,7 @@
 #include "commands/defrem.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "nvm/delta.h"
 #include "nvm/persist.h"
 #include "nvm/poolfile.h"
 #include "nvm/slotalloc.h"
@@ -397,6 +398,13 @@ poolcheck_is_prepared(ZenSlot slot, ZenTupleHeader h)
 	return r->doubt_kind == ZEN_DOUBT_PREPARED && r->doubt_cts == (h.word0 & ZEN_CTS_MASK);
 }
 
+/* Is it the slot of a version, or that of the base on which the version leans (R22)? */
+static inline bool
+leans_on(ZenSlot version, ZenSlot slot)
+{
+	return version == slot || zen_delta_base(version) == slot;
+}
+
 /* Does the word lead to the slot?  Inside an epoch. */
 static bool
 leads_to(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenSlot slot)
@@ -408,9 +416,9 @@ leads_to(ZenHTable *ht, uint64 tidno, ZenWord *word, ZenSlot slot)
 	ZenAssertInEpoch();
 	Assert(slot != InvalidZenSlot);
 	if (v == NULL)
-		return zen_word_ref(w) == slot;
+		return leans_on(zen_word_ref(w), slot);
 	for (; v != NULL; v = v->older)
-		if (v->slot == slot)
+		if (leans_on(v->slot, slot))
 			return true;
 	return false;
 }

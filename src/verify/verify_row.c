@@ -11,6 +11,7 @@
 #include "cache/spillmap.h"
 #include "catalog/pg_type.h"
 #include "funcapi.h"
+#include "nvm/delta.h"
 #include "nvm/slotalloc.h"
 #include "nvm/slotread.h"
 #include "row/visibility.h"
@@ -145,6 +146,22 @@ check_owner(const Expected *e, ZenSlot slot, ZenFault *fault)
 	return true;
 }
 
+/* R22: check that the base of a version that holds only what changed is in use, and the one that is meant. */
+static bool
+check_base(ZenSlot slot, ZenFault *fault)
+{
+	ZenSlot		base = zen_delta_base_of(slot);
+
+	if (!zen_delta_base_fits(slot))
+	{
+		zen_slot_doubt(slot);
+		return zen_unsound(fault, "checksum", slot, "the base of the row version is damaged, or is not there");
+	}
+	if (!RecoveryInProgress() && zen_slot_is_free(base))
+		return zen_unsound(fault, "free", base, "the slot is the base of a row version, and free");
+	return true;
+}
+
 /* Check that a slot holds the version that is expected there, intact and committed. */
 static bool
 rowcheck_slot(const Expected *e, ZenSlot slot, ZenFault *fault)
@@ -162,6 +179,8 @@ rowcheck_slot(const Expected *e, ZenSlot slot, ZenFault *fault)
 		zen_slot_doubt(slot);
 		return zen_unsound(fault, "checksum", slot, "the checksum of the row version does not match");
 	}
+	if (zen_tuple_is_delta(slot) && !check_base(slot, fault))
+		return false;
 	if (((h.word1 & ZEN_DELETED) != 0) != e->deleted)
 		return zen_unsound(fault, "tombstone", slot, e->deleted ? "the slot holds a row, not a tombstone" :
 						   "the slot holds a tombstone, not a row");
@@ -242,7 +261,7 @@ check_committed(const Expected *e, ZenVersion *v, uint64 *newer_cts, ZenFault *f
 						   UINT64_FORMAT, cts, *newer_cts);
 	*newer_cts = cts;
 	return (zen_version_flags(v) & ZEN_V_IN_NVM) ||
-		zen_tuple_equals(slot, zen_slot_size(slot), zen_version_tuple(v)) ||
+		zen_whole_equals(slot, zen_version_tuple(v)) ||
 		zen_unsound(fault, "version", slot, "the row version in DRAM differs from its slot");
 }
 

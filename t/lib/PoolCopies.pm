@@ -18,6 +18,7 @@ our @EXPORT = qw(pool_differences);
 use constant {
 	TAIL_MAGIC => 0x4C494154,
 	SCRUBBED   => 1,
+	DELTA      => 2,
 	REPORT     => 10,
 };
 
@@ -72,6 +73,7 @@ sub used_bytes
 	$word0 &= CTS_MASK;
 	return '' if $word0 == 0 || $body == SCRUBBED;
 	my $len = $body & 0xffff;
+	$len = unpack 'v', substr $bytes, 26, 2 if $len == DELTA;
 	return '' if $word1 == 1 && $len >= 40 && unpack('Q<', substr $bytes, 32, 8) == TAIL_MAGIC;
 	return pack('Q<', $word0) . substr $bytes, 8, 8 + ($len || 10);
 }

@@ -30,6 +30,7 @@ use warnings;
 
 use Exporter 'import';
 use PostgreSQL::Test::Utils ();
+use PowerDeltaScenarios ();
 use PowerWalScenarios ();
 use ZenTest ();
 
@@ -624,7 +625,7 @@ sub mark_scenarios
 sub scenarios
 {
 	return (row_scenarios(), reuse_scenarios(), end_scenarios(), ddl_scenarios(), recovery_scenarios(),
-		grow_scenarios(), file_scenarios(), mark_scenarios(),
+		grow_scenarios(), file_scenarios(), mark_scenarios(), PowerDeltaScenarios::delta_scenarios(),
 		($ENV{POWER_MODE} // '') eq 'wal' ? PowerWalScenarios::wal_scenarios() : saved_scenarios());
 }
 

@@ -1,10 +1,10 @@
 /*
  * product.c -- zen's own src/nvm, compiled for threads, and what it wants of a PostgreSQL server.
  *
- * slotalloc.c, slotread.c, page.c, region.c, repair.c and tuple.c are included as they are.  What a backend keeps to
- * itself must be a thread's here: the counters (shim/base/stats.h) and slotalloc.c's memory of contexts, which the
- * macro below turns into a thread-local array.  zen_region_lease() has such a variable, too, and is not used: engines
- * call zen_region_try_lease().
+ * slotalloc.c, slotread.c, delta.c, page.c, region.c, repair.c and tuple.c are included as they are.  What a backend
+ * keeps to itself must be a thread's here: the counters (shim/base/stats.h) and slotalloc.c's memory of contexts,
+ * which the macro below turns into a thread-local array.  zen_region_lease() has such a variable, too, and is not
+ * used: engines call zen_region_try_lease().
  *
  * The server is replaced by as little as will do: errors go to stderr and end the process, shared memory is malloc's,
  * LWLocks are pthread's, hash tables are lists.
@@ -50,6 +50,7 @@ static CachedContext (*thread_cache(void))[CACHE_SIZE]
 
 #include "nvm/page.c"
 #include "nvm/region.c"
+#include "nvm/delta.c"
 #include "nvm/repair.c"
 #include "nvm/slotread.c"
 #include "nvm/tuple.c"
