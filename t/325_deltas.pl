@@ -157,16 +157,26 @@ sub test_columns
 	$dbh = clean_restart($node, $dbh);
 	my $plan = join ' ', map { @$_ } @{ run_sql($dbh, 'EXPLAIN SELECT sum(c1) FROM zen_wide')->{rows} };
 	like($plan, qr/ZenBatchAggregate/, 'sums of columns are computed by blocks');
-	my %sum;
+	my (%sum, %first);
 	for my $table ('heap_wide', 'zen_wide')
 	{
 		$sum{$table} = join ' ', map { value($dbh, "SELECT sum($_) FROM $table WHERE id > 0") } @columns;
+		$first{$table} = join ' ', map { first_columns($table, $_) } 1 .. 16;
 	}
 	is($sum{zen_wide}, $sum{heap_wide}, '... of rows whose bases have the columns');
+	is($first{zen_wide}, $first{heap_wide}, 'scans read the first columns of such rows');
 	my $read = run_sql($dbh, q{SELECT metcache_hits, rows_scanned FROM zen_stat_tables WHERE relname = 'zen_wide'});
 	cmp_ok($read->{rows}[0][0], '<', $read->{rows}[0][1] / 2, '... in NVM');
 	run_all($dbh, 'DROP TABLE heap_wide, zen_wide');
 	return;
+}
+
+# first_columns -- what a scan reads of so many columns.
+sub first_columns
+{
+	my ($table, $n) = @_;
+	my $columns = join ', ', 'id', map { "c$_" } 1 .. $n - 1;
+	return value($dbh, "SELECT md5(string_agg(concat_ws(' ', $columns), ',' ORDER BY id)) FROM $table");
 }
 
 # change -- a random statement for the table named T.

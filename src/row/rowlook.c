@@ -99,20 +99,26 @@ bytes_of_start(int lines)
 	return (uint32) MAXALIGN(lines * ZEN_LINE - ZEN_HEADER_SIZE + PG_UINT8_MAX);
 }
 
-/* Build the start of such a row.  NULL: there is no room for it now, or it is damaged. */
+/* Build the start of such a row in a buffer of bytes_of_start(lines) bytes; false if it is damaged, or whole. */
+static bool
+build_lines(ZenSlot slot, MinimalTuple row, int lines)
+{
+	uint32		bytes = (uint32) (lines * ZEN_LINE - ZEN_HEADER_SIZE);
+
+	return zen_slot_build_start(slot, row, bytes) &&
+		(likely(row->t_hoff <= MAXALIGN(SizeofHeapTupleHeader)) ||
+		 zen_slot_build_start(slot, row, bytes + row->t_hoff - MAXALIGN(SizeofHeapTupleHeader)));
+}
+
+/* The start of a block's row, in the room.  NULL: there is too little of it now, or the row is damaged. */
 static const MinimalTupleData *
 start_of_row(InPlace *p, ZenSlot slot, int lines)
 {
 	uint32		most = bytes_of_start(lines);
-	uint32		bytes = (uint32) (lines * ZEN_LINE - ZEN_HEADER_SIZE);
 	MinimalTuple row = (MinimalTuple) (room + (p->hits + p->misses) * most);
 
 	p->wants = ZEN_TIDS_PER_BLOCK * most;
-	if (p->wants > room_size || !zen_slot_build_start(slot, row, bytes))
-		return NULL;
-	if (likely(row->t_hoff <= MAXALIGN(SizeofHeapTupleHeader)))
-		return row;
-	return zen_slot_build_start(slot, row, bytes + row->t_hoff - MAXALIGN(SizeofHeapTupleHeader)) ? row : NULL;
+	return p->wants <= room_size && build_lines(slot, row, lines) ? row : NULL;
 }
 
 /* The last block has wanted more room than there was: the next one finds it.  Outside the epoch. */
@@ -236,6 +242,10 @@ zen_row_view_block(ZenHTable *ht, uint64 block, const ZenRowView *view)
 
 /* ---------- the first columns of a whole block ---------- */
 
+/* The lines that the widest columns have, behind the longest prefix. */
+#define MAX_LINES_OF_COLUMNS \
+	((ZEN_HEADER_SIZE + MAXALIGN(SizeofMinimalTupleHeader) + ZEN_MAX_ROW_COLUMNS * sizeof(Datum)) / ZEN_LINE + 1)
+
 /* Read the columns of a row that has NULLs. */
 static pg_noinline void
 read_with_nulls(ZenRowColumns *c, int i, HeapTupleHeader h)
@@ -280,12 +290,29 @@ read_columns(ZenRowColumns *c, int i, HeapTupleHeader h)
 	return true;
 }
 
+/* The start of a row of which only what has changed is in its slot, until the next one is asked for; or NULL. */
+static pg_noinline const MinimalTupleData *
+start_for_columns(ZenSlot slot, int lines)
+{
+	static union
+	{
+		Datum		aligned;
+		MinimalTupleData row;
+		char		bytes[MAX_LINES_OF_COLUMNS * ZEN_LINE + PG_UINT8_MAX];
+	}			start;
+
+	Assert(bytes_of_start(lines) <= sizeof(start));
+	return build_lines(slot, &start.row, lines) ? &start.row : NULL;
+}
+
 /* Inside the epoch: read the row in a slot; false if it cannot be read here. */
 static inline bool
 columns_of_slot(ZenRowColumns *c, int i, ZenSlot slot, int lines)
 {
 	const MinimalTupleData *row = zen_slot_look(slot, false);
 
+	if (unlikely(row == NULL))
+		row = start_for_columns(slot, lines);
 	if (row == NULL)
 		return false;
 	zen_tuple_count_read(slot, lines * ZEN_LINE - ZEN_HEADER_SIZE);
@@ -333,6 +360,8 @@ columns_of_block(ZenRowColumns *c, ZenWord *words, uint32 *hits, uint32 *misses)
 
 		if (i + LOOK_AHEAD < ZEN_TIDS_PER_BLOCK)
 			ask_for_row(zen_word_read(&words[i + LOOK_AHEAD]), lines);
+		if (i + LOOK_AHEAD / 2 < ZEN_TIDS_PER_BLOCK)
+			ask_for_base(zen_word_read(&words[i + LOOK_AHEAD / 2]), lines);
 		switch (zen_word_state(w))
 		{
 			case ZEN_WORD_ENTRY:
@@ -363,7 +392,7 @@ zen_row_read_columns(ZenHTable *ht, uint64 block, ZenRowColumns *columns)
 	ZenWord    *words;
 	bool		done;
 
-	Assert(columns->natts >= 0 && columns->natts <= ZEN_MAX_COLUMNS);
+	Assert(columns->natts >= 0 && columns->natts <= ZEN_MAX_ROW_COLUMNS);
 	columns->found = 0;
 	zen_epoch_enter();
 	words = zen_tidmap_word(ht, block * ZEN_TIDS_PER_BLOCK);

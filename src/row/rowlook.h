@@ -45,7 +45,7 @@ typedef struct ZenRowView
  */
 extern int	zen_row_view_block(ZenHTable *ht, uint64 block, const ZenRowView *view);
 
-#define ZEN_MAX_COLUMNS		16
+#define ZEN_MAX_ROW_COLUMNS		16
 
 /* A column of fixed width that is passed by value, as are all before it. */
 typedef struct ZenRowColumn
@@ -60,7 +60,7 @@ typedef struct ZenRowColumns
 {
 	/* what is wanted: the first natts columns */
 	int			natts;
-	ZenRowColumn columns[ZEN_MAX_COLUMNS];
+	ZenRowColumn columns[ZEN_MAX_ROW_COLUMNS];
 
 	/* what there is */
 	uint64		found;			/* bit i: row i is the one at offset i + 1 */
@@ -69,7 +69,7 @@ typedef struct ZenRowColumns
 	Datum		values[FLEXIBLE_ARRAY_MEMBER];	/* natts for each row */
 } ZenRowColumns;
 
-StaticAssertDecl(ZEN_MAX_COLUMNS <= 16, "a column has a bit");
+StaticAssertDecl(ZEN_MAX_ROW_COLUMNS <= 16, "a column has a bit");
 
 /*
  * zen_row_read_columns -- read the first columns of the rows of a block that an MVCC snapshot sees.

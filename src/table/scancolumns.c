@@ -24,7 +24,7 @@ columns_of_table(TupleDesc desc, ZenRowColumn *columns)
 	int			offset = 0;
 	int			n;
 
-	for (n = 0; n < desc->natts && n < ZEN_MAX_COLUMNS; n++)
+	for (n = 0; n < desc->natts && n < ZEN_MAX_ROW_COLUMNS; n++)
 	{
 		Form_pg_attribute att = TupleDescAttr(desc, n);
 
@@ -50,7 +50,7 @@ void
 zen_scancolumns_note(ZenScanColumns *c, TupleTableSlot *slot)
 {
 	ZenTupleSlot *zslot = (ZenTupleSlot *) slot;
-	ZenRowColumn columns[ZEN_MAX_COLUMNS];
+	ZenRowColumn columns[ZEN_MAX_ROW_COLUMNS];
 
 	if (c->serial != 0 && zen_scancolumns_find(c, slot) == NULL)
 		begin_pause(c);			/* too many rows were fetched after all */

@@ -288,7 +288,7 @@ zenam_slot_columns(TupleTableSlot *slot, int nrows)
 	if (zslot->columns == NULL)
 	{
 		zslot->columns = MemoryContextAlloc(slot->tts_mcxt, offsetof(ZenSlotColumns, rows.values) +
-											nrows * ZEN_MAX_COLUMNS * sizeof(Datum));
+											nrows * ZEN_MAX_ROW_COLUMNS * sizeof(Datum));
 		zslot->columns->nrows = nrows;
 		zslot->columns->serial = 0;
 	}
