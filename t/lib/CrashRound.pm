@@ -123,9 +123,11 @@ sub read_journals
 	return @wrong;
 }
 
+# verify -- holds what is in the database against what the clients were told.  $before_indexes: a statement that is run
+# before the indexes are looked at, when no transaction is prepared any more.
 sub verify
 {
-	my ($self, $dbh, $wrong) = @_;
+	my ($self, $dbh, $wrong, $before_indexes) = @_;
 	my ($models, $told, $counted) = @$self{qw(models told counted)};
 
 	check_prepared($dbh, $models, $told, $wrong);
@@ -136,6 +138,7 @@ sub verify
 	my $count = settle_prepared($dbh, $models, $told, $wrong);
 	$counted->{prepared} += $count;
 	check_rows($dbh, $models, $told, $wrong) if $count;
+	value($dbh, $before_indexes) if defined $before_indexes;
 	check_sums($dbh, $wrong);
 	check_indexes($dbh, $self->{amcheck}, $wrong);
 	return if @$wrong;
