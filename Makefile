@@ -163,6 +163,7 @@ OBJS = $(addprefix src/base/, \
 		exclusive.o \
 		spillend.o \
 		deltas.o \
+		takeslots.o \
 		commit.o \
 		spill.o \
 		ddl.o \

@@ -25,6 +25,7 @@
 #include "row/visibility.h"
 #include "txn/deltas.h"
 #include "txn/spillend.h"
+#include "txn/takeslots.h"
 
 #define HOT_XIDS			1000	/* a row that is changed again within so
 									 * many transactions is hot */
@@ -87,17 +88,6 @@ check_write_set(const ZenWriteSet *ws, uint32 region)
 }
 #endif
 
-/* Is there an older version with a slot?  Inside an epoch: the version below may be made lean. */
-static bool
-replaces_slot(ZenVersion *v)
-{
-	ZenAssertInEpoch();
-	for (v = v->older; v != NULL; v = v->older)
-		if (v->slot != InvalidZenSlot)
-			return true;
-	return false;
-}
-
 /*
  * Has this transaction put a newer version over that of w?  The caller asks while the transaction is in progress, so
  * other writers of the row wait.
@@ -108,38 +98,6 @@ is_superseded(ZenWrite *w)
 	uint64		now = zen_word_read(w->word);
 
 	return zen_word_state(now) == ZEN_WORD_ENTRY && zen_word_entry(now) != w->version;
-}
-
-static inline bool
-is_tombstone(const ZenWrite *w)
-{
-	return (zen_version_flags(w->version) & ZEN_V_TOMBSTONE) != 0;
-}
-
-/*
- * Is w the newest version of its tuple, and worth a slot?  spilled: the transaction has spilled rows.  Inside an epoch,
- * if it is a tombstone.
- */
-static bool
-needs_slot(ZenWrite *w, bool spilled)
-{
-	uint64		now = zen_word_read(w->word);
-	ZenVersion *v = w->version;
-
-	if (zen_word_state(now) != ZEN_WORD_ENTRY || (zen_word_entry(now) != v && !ZEN_FAULT(R15_SAME_CTS_TWICE)) ||
-		(zen_version_flags(v) & ZEN_V_ABORTED) || !w->ht->in_use)
-		return false;
-	if (!is_tombstone(w))
-		return true;
-	/* a spilled tombstone may say that the row has gone here */
-	if (spilled && (zen_version_flags(v) & (ZEN_V_FORWARD | ZEN_V_MOVED)))
-		return true;
-
-	/*
-	 * a row inserted and deleted by this transaction leaves nothing to be
-	 * deleted in NVM
-	 */
-	return replaces_slot(v);
 }
 
 pg_noreturn static void
@@ -154,122 +112,6 @@ pool_full_error(void)
 					   zen_pool_size() / (1024 * 1024), (uint32) (zen_pool_size() / ZEN_PAGE_SIZE)),
 			 errhint("Delete rows and run VACUUM, drop tables, or make the pool larger: zen_pool_grow(), "
 					 "zen.pool_grow_by, or a larger zen.pool_size at a restart.")));
-}
-
-/* Give back slots that hold nothing: not written, or scrubbed. */
-static void
-return_slots(ZenWriteSet *ws)
-{
-	for (ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
-		if (w->slot != InvalidZenSlot)
-		{
-			zen_slot_free(w->slot);
-			w->slot = InvalidZenSlot;
-			if (w->version != NULL)
-				w->version->slot = InvalidZenSlot;
-		}
-}
-
-#define RUN		ZEN_TIDS_PER_BLOCK	/* slots that are taken at once */
-
-/* How many writes, from w on, take slots of one class, as rows of one table or its tombstones?  0: w needs none. */
-static uint32
-run_length(ZenWrite *w, const ZenWrite *end, bool spilled)
-{
-	bool		deleted = is_tombstone(w);
-	uint32		class = zen_class_of(zen_write_size(w));
-	uint32		n = 0;
-
-	if (deleted)
-		zen_epoch_enter();
-	for (ZenWrite *next = w; n < RUN && next < end; next++, n++)
-		if (next->ht != w->ht || is_tombstone(next) != deleted ||
-			zen_class_of(zen_write_size(next)) != class || !needs_slot(next, spilled))
-			break;
-	if (deleted)
-		zen_epoch_leave();
-	return n;
-}
-
-/* Take slots for n writes that take the same; returns how many got one. */
-static uint32
-take_run(ZenCommit *commit, ZenWrite *w, uint32 n)
-{
-	ZenSlot		slots[RUN];
-	Size		size = zen_write_size(w);
-	uint32		got;
-
-	if (n > 1)
-		got = zen_slot_alloc_many(commit->region, w->ht, size, n, slots);
-	else
-	{
-		slots[0] = zen_slot_alloc(commit->region, w->ht, size);
-		got = slots[0] != InvalidZenSlot ? 1 : 0;
-	}
-	for (uint32 i = 0; i < got; i++)
-	{
-		Assert(w[i].slot == InvalidZenSlot);
-		Assert(zen_pages[zen_slot_page(slots[i])].owner.region == commit->region);
-		w[i].slot = slots[i];
-		if (ZEN_FAULT(R5_COUNT_DOWN_EARLY))
-			zen_collect_forget_header(zen_tuple_header(w[i].slot));
-	}
-	return got;
-}
-
-/* Take slots for all writes from the leased region; none are taken on failure. */
-static bool
-commit_take_slots(ZenCommit *commit, ZenWriteSet *ws)
-{
-	const ZenWrite *end = ws->writes + ws->nwrites;
-	bool		spilled = ws->nblocks > 0;
-
-	for (ZenWrite *w = ws->writes; w < end;)
-	{
-		uint32		n = run_length(w, end, spilled);
-		uint32		got = n > 0 ? take_run(commit, w, n) : 1;
-
-		Assert(n > 0 || w->slot == InvalidZenSlot);
-		if (got == 0)
-		{
-			return_slots(ws);
-			return false;
-		}
-		w += got;
-	}
-	return true;
-}
-
-/*
- * The pool is full for the leased region: collect all garbage, then try with any other region that is free.  The
- * region in commit->region on return is leased.
- */
-static bool
-commit_take_slots_anywhere(ZenCommit *commit, ZenWriteSet *ws)
-{
-	uint32		own = commit->region;
-
-	ZenAssertRegionMine(own);
-	zen_reclaim_for_slots(own);
-	if (commit_take_slots(commit, ws))
-		return true;
-	/* R3: rows spilled have bound the transaction to its region */
-	if (ws->nblocks > 0)
-		return false;
-	for (uint32 r = 0; r < ZEN_MAX_REGIONS; r++)
-	{
-		if (!zen_region_try_lease(r))
-			continue;
-		commit->region = r;
-		if (commit_take_slots(commit, ws))
-		{
-			zen_region_release(own);
-			return true;
-		}
-		zen_region_release(r);
-	}
-	commit->region = own;
-	return false;
 }
 
 /* The newest version under a TID to which this transaction has moved a row. */
@@ -446,7 +288,7 @@ zen_commit_reserve(ZenCommit *commit, ZenWriteSet *ws)
 #ifdef USE_ASSERT_CHECKING
 	check_write_set(ws, commit->region);
 #endif
-	while (!commit_take_slots(commit, ws) && !commit_take_slots_anywhere(commit, ws))
+	while (!zen_take_slots(&commit->region, ws))
 		zen_commit_await_slots(commit, ws->nblocks > 0, &since);
 	if (!zen_gcqueue_reserve(commit->region, items))
 	{
@@ -722,8 +564,11 @@ forget_former(uint32 region, ZenTupleHeader former)
 static void
 settle_writes(uint32 region, ZenWriteSet *ws)
 {
-	for (ZenWrite *w = ws->writes; w < ws->writes + ws->nwrites; w++)
+	const ZenWrite *end = ws->writes + ws->nwrites;
+
+	for (ZenWrite *w = ws->writes; w < end; w++)
 	{
+		zen_ask_ahead(w, end);
 		if (w->slot != InvalidZenSlot && !ZEN_FAULT(R5_COUNT_DOWN_EARLY))
 			forget_former(region, w->former);
 		Assert(!w->aborted || w->slot == InvalidZenSlot);
@@ -858,7 +703,7 @@ zen_commit_abort(ZenCommit *commit, ZenWriteSet *ws)
 	zen_spillend_undo(commit->region, ws->blocks, ws->nblocks, true);
 	if (commit->stage == ZEN_STAGE_DOUBT)
 		zen_region_doubt_clear(commit->region);
-	return_slots(ws);
+	zen_return_slots(ws);
 	while (next_own_slot(ws) != NULL)
 		;
 	commit->sink_slot = InvalidZenSlot;
