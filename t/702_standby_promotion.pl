@@ -14,6 +14,7 @@ use FindBin;
 use lib "$FindBin::RealBin/lib";
 
 use CopyServers;
+use PoolFile;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils ();
 use Test::More;
@@ -43,6 +44,7 @@ test_round($_) for 1 .. $rounds;
 test_restarted();
 $primary->backup('last');
 test_killed_at_once($_) for 0, 0.05, 0.2;
+test_damaged();
 deleted(follower("save_map_$_", undef, 'last'), $_) for qw(on off);
 done_testing();
 
@@ -84,7 +86,8 @@ sub at_work
 	my @open = map { connect_db($primary) } 1 .. 3;
 	run_all($open[0], 'BEGIN', both(
 			q{INSERT INTO AM_item SELECT g, g, repeat('s', 300) FROM generate_series(1, 3000) g},
-			q{UPDATE AM_account SET balance = balance + 7 WHERE id BETWEEN 15000 AND 18000}));
+			q{UPDATE AM_account SET balance = balance + 7 WHERE id BETWEEN 15000 AND 18000}),
+		q{CREATE TABLE zen_open USING zen AS SELECT g AS id, repeat('o', 300) AS w FROM generate_series(1, 3000) g});
 	run_all($open[1], 'BEGIN',
 		both(q{UPDATE AM_account SET filler = repeat('t', 300) WHERE id BETWEEN 20000 AND 22000}),
 		'SAVEPOINT s', both(q{DELETE FROM AM_account WHERE id BETWEEN 23000 AND 25000}), 'ROLLBACK TO s',
@@ -167,10 +170,16 @@ sub end_prepared
 	return;
 }
 
-# Slots, pages and TIDs that were free are taken, and those of deleted rows become free.
+# Slots, pages and TIDs that were free are taken, and those of deleted rows become free.  A new table takes the place of
+# the one that a transaction would have made.
 sub change_all
 {
 	my ($db) = @_;
+	run_all($db, 'CREATE TABLE zen_new (id int) USING zen');
+	is(value($db, 'SELECT count(*) FROM zen_new'), 0, '... a new table has no rows');
+	run_all($db, 'INSERT INTO zen_new SELECT generate_series(1, 3000)');
+	is(value($db, 'SELECT count(*) FROM zen_new'), 3000, '... but its own');
+	run_all($db, 'DROP TABLE zen_new');
 	run_all($db, both('DELETE FROM AM_item WHERE id % 3 = 0',
 			'UPDATE AM_account SET balance = balance + 1 WHERE id > 1000',
 			"INSERT INTO AM_item SELECT 50000 + g, g, 'new' FROM generate_series(1, 5000) g"));
@@ -265,6 +274,37 @@ sub test_killed_at_once
 	$_->disconnect for @open, $promoted;
 	$node->stop;
 	run_all($dbh, "ROLLBACK PREPARED '$_'") for qw(kept undone);
+	return;
+}
+
+# A bit has flipped in a standby's pool: of a row that the standby takes for one of no table, and of one that it cannot
+# read.  The promotion reads their pages, and sets both right.
+sub test_damaged
+{
+	my $node = follower('damaged', undef, 'last');
+	my $there = connect_db($node);
+	my $htable = value($there, q{SELECT htable FROM _zen_stat_tables() JOIN pg_class USING (relfilenode)
+		WHERE relname = 'zen_account'});
+	my ($none, $damaged) = map { value($there, "SELECT ctid FROM zen_account WHERE id = $_") } 26001, 28001;
+	$there->disconnect;
+	$node->stop;
+	with_file($node->data_dir . '/zen.pool', sub {
+			my ($fh) = @_;
+			my %slot = map { $_->{tid} => $_->{offset} } slots_of($fh, $htable);    # the newest is the last
+			flip_bit($fh, $slot{ PoolFile::row_of($none) } + 8, 62);
+			flip_bit($fh, $slot{ PoolFile::row_of($damaged) } + 40, 3); });
+	$node->start;
+	$there = connect_db($node);
+	is(value($there, "SELECT count(*) FROM zen_account WHERE ctid = '$none'"), 0, 'a bit of a row has flipped');
+	is(state_of($there, "SELECT * FROM zen_account WHERE ctid = '$damaged'"), 'XX001', '... and of another one');
+	$there->disconnect;
+	my $offset = log_size($node);
+	my $promoted = promoted($node);
+	reads_some($node, $offset, '... promoted');
+	are_twins($promoted, '... all rows are there');
+	is_sound($promoted, '...');
+	$promoted->disconnect;
+	$node->stop;
 	return;
 }
 
