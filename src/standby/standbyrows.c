@@ -522,15 +522,6 @@ zen_standby_page_changed(uint32 pageno)
 		starve();
 }
 
-/* Pages of a table that has gone, which have not gone yet.  An entry that is emptied has its rows there, too. */
-static void
-doubt_pages(uint32 idx)
-{
-	for (uint32 p = zen_pool.first_data_page; p < zen_pool_pages(); p = zen_page_after(p))
-		if (zen_page_is_data(p) && zen_pages[p].owned && zen_pages[p].owner.htable == idx)
-			zen_page_doubt(p);
-}
-
 static void
 htable_changed(uint32 idx)
 {
@@ -540,7 +531,6 @@ htable_changed(uint32 idx)
 	{
 		drop_map(&zen_htables[idx]);
 		zen_htable_forget(idx);
-		doubt_pages(idx);
 	}
 	if (!zen_htable_follow(idx))
 		starve();
