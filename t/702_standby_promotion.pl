@@ -305,7 +305,8 @@ sub test_damaged
 # Replay ends with the commit record of a DROP, before the table's entry is free.  A new table takes its place.
 sub test_dropped
 {
-	run_all($dbh, q{CREATE TABLE zen_gone USING zen AS SELECT g AS id, repeat('g', 300) FROM generate_series(1, 3000) g});
+	run_all($dbh, q{CREATE TABLE zen_gone USING zen
+		AS SELECT g AS id, repeat('g', 300) FROM generate_series(1, 3000) g});
 	my $node = follower('dropped', undef, 'last');
 	run_all($dbh, 'BEGIN');
 	my $xid = value($dbh, 'SELECT pg_current_xact_id()');
