@@ -59,6 +59,7 @@ test_plans();
 test_rows();
 test_reuse();
 test_older_keys();
+test_grown();
 test_files();
 test_dropped();
 test_owner();
@@ -312,6 +313,33 @@ sub test_older_keys
 	is(by_tree($on_standby, "SELECT count(*) FROM reused WHERE $_ > 600"), 600, "... and new ones by $_") for qw(id v);
 	$holder->disconnect;
 	run_all($dbh, 'DROP TABLE reused, tids');
+	return;
+}
+
+# While a reader enters what it was told, a transaction of which it has heard goes on under the next TIDs, and commits.
+sub test_grown
+{
+	my ($writer, $holder, $reader) = (connect_db($primary), map { connect_db($standby) } 1 .. 2);
+	run_all($dbh, q{CREATE FUNCTION waiting(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS
+			$$BEGIN IF $1 = 7 THEN PERFORM pg_advisory_xact_lock(7); END IF; RETURN $1; END$$},
+		'CREATE TABLE grown (id int) USING zen', 'CREATE INDEX ON grown (waiting(id))');
+	caught_up();
+	my $query = 'SELECT count(*) FROM grown WHERE waiting(id) > 100';
+	is(by_tree($on_standby, $query), 0, 'a tree by a function');
+	run_all($dbh, 'INSERT INTO grown VALUES (7)');
+	run_all($writer, 'SET zen.spill_threshold = 0', 'BEGIN', 'INSERT INTO grown SELECT generate_series(101, 200)');
+	caught_up();
+	run_all($holder, 'SELECT pg_advisory_lock(7)');
+	run_all($reader, 'SET enable_seqscan = off');
+	my $scan = start_statement($reader, $query);
+	wait_for('the reader to wait', sub { lock_wait_pid($on_standby, $reader->{pg_pid}) });
+	run_all($writer, 'INSERT INTO grown SELECT generate_series(201, 300)', 'COMMIT');
+	caught_up();
+	run_all($holder, 'SELECT pg_advisory_unlock(7)');
+	finish_statement($scan);
+	is(by_tree($on_standby, $query), 200, '... has what came while a reader entered rows');
+	$_->disconnect for $writer, $holder, $reader;
+	run_all($dbh, 'DROP TABLE grown');
 	return;
 }
 
