@@ -305,15 +305,21 @@ sub test_older_keys
 	caught_up();
 	my $holder = connect_db($standby);
 	run_all($holder, 'BEGIN ISOLATION LEVEL REPEATABLE READ', 'SELECT 1');
+	my $again = 0;
 	for my $i (1 .. 10)
 	{
 		run_apart('DELETE FROM reused', 'VACUUM reused',
 			"INSERT INTO reused SELECT 1000 * $i + g, 1000 * $i + g FROM generate_series(1, 600) g");
-		last if value($dbh, 'SELECT count(*) FROM reused WHERE ctid::text IN (TABLE tids)') > 0;
+		$again = value($dbh, 'SELECT count(*) FROM reused WHERE ctid::text IN (TABLE tids)');
+		last if $again > 0;
 	}
+	cmp_ok($again, '>', 0, 'rows have their TIDs');
 	caught_up();
-	is(by_tree($holder, "SELECT count(*) FROM reused WHERE $_ BETWEEN 1 AND 600"), 600, "older keys by $_") for qw(id v);
-	is(by_tree($on_standby, "SELECT count(*) FROM reused WHERE $_ > 600"), 600, "... and new ones by $_") for qw(id v);
+	for my $key (qw(id v))
+	{
+		is(by_tree($holder, "SELECT count(*) FROM reused WHERE $key BETWEEN 1 AND 600"), 600, "older keys by $key");
+		is(by_tree($on_standby, "SELECT count(*) FROM reused WHERE $key > 600"), 600, "... and new ones by $key");
+	}
 	$holder->disconnect;
 	run_all($dbh, 'DROP TABLE reused, tids');
 	return;
