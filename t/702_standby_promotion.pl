@@ -14,6 +14,7 @@ use FindBin;
 use lib "$FindBin::RealBin/lib";
 
 use CopyServers;
+use PoolFile;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils ();
 use Test::More;
@@ -45,6 +46,8 @@ test_round($_) for 1 .. $rounds;
 test_restarted();
 $primary->backup('last');
 test_killed_at_once($_) for 0, 0.05, 0.2;
+test_damaged();
+test_dropped();
 deleted(follower("save_map_$_", undef, 'last'), $_) for qw(on off);
 done_testing();
 
@@ -273,6 +276,67 @@ sub test_killed_at_once
 	$_->disconnect for @open, $promoted;
 	$node->stop;
 	run_all($dbh, "ROLLBACK PREPARED '$_'") for qw(kept undone);
+	return;
+}
+
+# A bit has flipped in a standby's pool: of a row that the standby takes for one of no table, and of one that it cannot
+# read.  The promotion reads their pages, and sets both right.
+sub test_damaged
+{
+	my $node = follower('damaged', undef, 'last');
+	my $there = connect_db($node);
+	my $htable = value($there, q{SELECT htable FROM _zen_stat_tables() JOIN pg_class USING (relfilenode)
+		WHERE relname = 'zen_account'});
+	my ($none, $damaged) = map { value($there, "SELECT ctid FROM zen_account WHERE id = $_") } 26001, 28001;
+	$there->disconnect;
+	$node->stop;
+	with_file($node->data_dir . '/zen.pool', sub {
+			my ($fh) = @_;
+			my %slot = map { $_->{tid} => $_->{offset} } slots_of($fh, $htable);    # the newest is the last
+			flip_bit($fh, $slot{ PoolFile::row_of($none) } + 8, 62);       # of the table's number
+			flip_bit($fh, $slot{ PoolFile::row_of($damaged) } + 8, 15); });    # of the version code
+	$node->start;
+	$there = connect_db($node);
+	is(value($there, "SELECT count(*) FROM zen_account WHERE ctid = '$none'"), 0, 'a bit of a row has flipped');
+	is(state_of($there, 'SELECT sum(balance) FROM zen_account'), 'XX001', '... and of another one');
+	$there->disconnect;
+	my $offset = log_size($node);
+	my $promoted = promoted($node);
+	reads_some($node, $offset, '... promoted');
+	are_twins($promoted, '... all rows are there');
+	is_sound($promoted, '...');
+	$promoted->disconnect;
+	$node->stop;
+	return;
+}
+
+# Replay ends with the commit record of a DROP, before the table's entry is free.  A new table takes its place.
+sub test_dropped
+{
+	run_all($dbh, q{CREATE TABLE zen_gone USING zen
+		AS SELECT g AS id, repeat('g', 300) FROM generate_series(1, 3000) g});
+	my $node = follower('dropped', undef, 'last');
+	run_all($dbh, 'BEGIN');
+	my $xid = value($dbh, 'SELECT pg_current_xact_id()');
+	set_conf($node, "recovery_target_xid = $xid\nrecovery_target_action = pause");
+	$node->restart;
+	my $there = connect_db($node);
+	is(value($there, 'SELECT count(*) FROM zen_gone'), 3000, 'a table before it is dropped');
+	run_all($dbh, 'DROP TABLE zen_gone', 'COMMIT', 'UPDATE heap_account SET balance = balance WHERE id = 1');
+	wait_for('the end of replay', sub { value($there, 'SELECT pg_get_wal_replay_pause_state()') eq 'paused' });
+	my $offset = log_size($node);
+	value($there, 'SELECT pg_wal_replay_resume()');
+	$there->disconnect;
+	my $promoted = wait_promoted($node);
+	reads_some($node, $offset, '... promoted');
+	run_all($promoted, 'CREATE TABLE zen_new (id int) USING zen');
+	is(value($promoted, 'SELECT count(*) FROM zen_new'), 0, '... a new table has no rows');
+	run_all($promoted, 'INSERT INTO zen_new SELECT generate_series(1, 3000)');
+	is(value($promoted, 'SELECT count(*) FROM zen_new'), 3000, '... but its own');
+	are_twins($promoted, '... and the others have theirs');
+	is_sound($promoted, '...');
+	$promoted->disconnect;
+	$node->stop;
 	return;
 }
 

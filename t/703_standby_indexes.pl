@@ -48,7 +48,10 @@ run_all($dbh, both('CREATE INDEX AM_account_balance ON AM_account (balance) INCL
 		'CREATE INDEX AM_item_w ON AM_item (w)', 'CREATE INDEX AM_note_body ON AM_note (md5(body))'),
 	'CREATE INDEX ON zen_item USING zentree (v, id)', 'CREATE INDEX ON heap_item (v, id)',
 	q{INSERT INTO heap_item SELECT g, g % 7, repeat('w', g % 30) FROM generate_series(1, 500) g},
-	'INSERT INTO zen_item TABLE heap_item', 'ANALYZE');
+	'INSERT INTO zen_item TABLE heap_item', 'ANALYZE',
+	# of an index: who forms the key of 7 waits for a lock
+	q{CREATE FUNCTION waiting(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS
+		$$BEGIN IF $1 = 7 THEN PERFORM pg_advisory_xact_lock(7); END IF; RETURN $1; END$$});
 $primary->backup('base');
 my $standby = twin_standby($primary, 'standby', 'base');
 $standby->start;
@@ -58,8 +61,14 @@ my $on_standby = connect_db($standby);
 test_plans();
 test_rows();
 test_reuse();
+test_older_keys();
+test_grown();
+test_files();
+test_dropped();
+test_owner();
 test_ddl();
 test_full();
+test_tail();
 for my $round (1 .. $rounds)
 {
 	test_load($round);
@@ -74,6 +83,27 @@ sub caught_up
 	$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
 	return;
 }
+
+# run_apart -- in a session that has no TIDs left, and so looks for some.
+sub run_apart
+{
+	my $other = connect_db($primary);
+	run_all($other, @_);
+	$other->disconnect;
+	return;
+}
+
+# by_tree -- what a query finds if tables are not scanned.
+sub by_tree
+{
+	my ($db, $query) = @_;
+	run_all($db, 'SET enable_seqscan = off');
+	my $result = run_sql($db, $query);
+	run_sql($db, 'RESET enable_seqscan');
+	return $result->{state} || $result->{rows}[0][0];
+}
+
+sub trees { return value($on_standby, "SELECT $_[0] FROM zen_stat_standby"); }
 
 sub plan_of
 {
@@ -243,10 +273,7 @@ sub test_reuse
 		run_all($dbh, 'INSERT INTO old SELECT ctid FROM zen_account WHERE id BETWEEN 300 AND 900');
 		my @changes = ('DELETE FROM AM_account WHERE id BETWEEN 300 AND 900', 'VACUUM AM_account',
 			"INSERT INTO AM_account SELECT g, 1000 + $i, 'again' FROM generate_series(300, 900) g");
-		# a session that has no TIDs left looks for some
-		my $other = connect_db($primary);
-		run_all($other, map { s/AM_/zen_/r } @changes);
-		$other->disconnect;
+		run_apart(map { s/AM_/zen_/r } @changes);
 		push @later, map { s/AM_/heap_/r } @changes;
 		caught_up();
 		is(value($on_standby, "SELECT count(*) FROM zen_account WHERE balance = 1000 + $i AND filler = 'again'"), 601,
@@ -262,6 +289,64 @@ sub test_reuse
 	run_all($dbh, @later);
 	caught_up();
 	are_same('a new one what is there');
+	return;
+}
+
+# Rows come and go, and others get their TIDs, between two looks at a tree, or before it is made.  A held snapshot finds
+# the first by their keys.
+sub test_older_keys
+{
+	run_all($dbh, 'CREATE TABLE reused (id int, v int) USING zen', 'CREATE INDEX ON reused (id)',
+		'CREATE INDEX ON reused (v)');
+	caught_up();
+	is(by_tree($on_standby, 'SELECT count(*) FROM reused WHERE id > 0'), 0, 'a tree without rows');
+	run_all($dbh, 'INSERT INTO reused SELECT g, g FROM generate_series(1, 600) g',
+		'CREATE TABLE tids AS SELECT ctid::text AS tid FROM reused');
+	caught_up();
+	my $holder = connect_db($standby);
+	run_all($holder, 'BEGIN ISOLATION LEVEL REPEATABLE READ', 'SELECT 1');
+	my $again = 0;
+	for my $i (1 .. 10)
+	{
+		run_apart('DELETE FROM reused', 'VACUUM reused',
+			"INSERT INTO reused SELECT 1000 * $i + g, 1000 * $i + g FROM generate_series(1, 600) g");
+		$again = value($dbh, 'SELECT count(*) FROM reused WHERE ctid::text IN (TABLE tids)');
+		last if $again > 0;
+	}
+	cmp_ok($again, '>', 0, 'rows have their TIDs');
+	caught_up();
+	for my $key (qw(id v))
+	{
+		is(by_tree($holder, "SELECT count(*) FROM reused WHERE $key BETWEEN 1 AND 600"), 600, "older keys by $key");
+		is(by_tree($on_standby, "SELECT count(*) FROM reused WHERE $key > 600"), 600, "... and new ones by $key");
+	}
+	$holder->disconnect;
+	run_all($dbh, 'DROP TABLE reused, tids');
+	return;
+}
+
+# While a reader enters what it was told, a transaction of which it has heard goes on under the next TIDs, and commits.
+sub test_grown
+{
+	my ($writer, $holder, $reader) = (connect_db($primary), map { connect_db($standby) } 1 .. 2);
+	run_all($dbh, 'CREATE TABLE grown (id int) USING zen', 'CREATE INDEX ON grown (waiting(id))');
+	caught_up();
+	my $query = 'SELECT count(*) FROM grown WHERE waiting(id) > 100';
+	is(by_tree($on_standby, $query), 0, 'a tree by a function');
+	run_all($dbh, 'INSERT INTO grown VALUES (7)');
+	run_all($writer, 'SET zen.spill_threshold = 0', 'BEGIN', 'INSERT INTO grown SELECT generate_series(101, 200)');
+	caught_up();
+	run_all($holder, 'SELECT pg_advisory_lock(7)');
+	run_all($reader, 'SET enable_seqscan = off');
+	my $scan = start_statement($reader, $query);
+	wait_for('the reader to wait', sub { lock_wait_pid($on_standby, $reader->{pg_pid}) });
+	run_all($writer, 'INSERT INTO grown SELECT generate_series(201, 300)', 'COMMIT');
+	caught_up();
+	run_all($holder, 'SELECT pg_advisory_unlock(7)');
+	finish_statement($scan);
+	is(by_tree($on_standby, $query), 200, '... has what came while a reader entered rows');
+	$_->disconnect for $writer, $holder, $reader;
+	run_all($dbh, 'DROP TABLE grown');
 	return;
 }
 
@@ -293,6 +378,76 @@ sub test_ddl
 	return;
 }
 
+# The tree of an index that is dropped goes with its file, and no other one does.
+sub test_files
+{
+	run_all($dbh, 'CREATE TABLE lone (id int, v int) USING zen',
+		'INSERT INTO lone SELECT g, g FROM generate_series(1, 100) g', 'CREATE INDEX lone_id ON lone (id)',
+		'CREATE INDEX lone_v ON lone USING zentree (v)');
+	caught_up();
+	is(by_tree($on_standby, "SELECT count(*) FROM lone WHERE $_ > 50"), 50, "a tree by $_") for qw(id v);
+	my $lost = trees('trees_lost');
+	run_all($dbh, 'DROP INDEX lone_id');
+	caught_up();
+	# of a table the newest is looked at first
+	wait_for('the tree of a file that has gone to go', sub { trees('trees_lost') > $lost });
+	is(trees('trees_lost') - $lost, 1, 'a tree goes with its file, and others stay');
+	return;
+}
+
+# While an index is dropped CONCURRENTLY, rows change in its columns under their TIDs.
+sub test_dropped
+{
+	my ($reader, $dropper, @open) = (connect_db($standby), map { connect_db($primary) } 1 .. 3);
+	run_all($dbh, 'CREATE INDEX lone_id ON lone (id)');
+	caught_up();
+	# its locks are held, so a statement hears nothing of the drop
+	run_all($reader, 'SET enable_seqscan = off', 'PREPARE p AS SELECT count(*) FROM lone WHERE id = -7', 'BEGIN');
+	is(value($reader, 'EXECUTE p'), 0, 'before the index is dropped') for 1 .. 2;
+	run_all($open[0], 'BEGIN', 'SELECT count(*) FROM lone');
+	my $drop = start_statement($dropper, 'DROP INDEX CONCURRENTLY lone_id');
+	wait_for('the drop to wait', sub { lock_wait_pid($dbh, $dropper->{pg_pid}) });
+	run_all($open[1], 'BEGIN', 'SELECT count(*) FROM lone');
+	run_all($open[0], 'COMMIT');
+	wait_for('the index to be dead', sub { value($dbh, q{SELECT NOT indislive FROM pg_index
+		WHERE indexrelid = 'lone_id'::regclass}) });
+	run_all($dbh, 'UPDATE lone SET id = -7 WHERE id = 7');
+	caught_up();
+	is(state_of($reader, 'EXECUTE p'), '40001', 'a plan from before finds that its index is being dropped');
+	$reader->disconnect;
+	run_all($open[1], 'COMMIT');
+	is(finish_statement($drop), 'DROP INDEX', '... which ends');
+	$_->disconnect for $dropper, @open;
+	run_all($dbh, 'DROP TABLE lone');
+	return;
+}
+
+# A function of an index runs as the table's owner: when the tree is made, when it gets rows, and when one is looked at.
+sub test_owner
+{
+	run_all($dbh, 'CREATE ROLE keeper', q{CREATE FUNCTION named(int) RETURNS text LANGUAGE plpgsql IMMUTABLE
+			AS $$BEGIN RETURN current_user || $1; END$$},
+		'CREATE TABLE kept (id int, v int) USING zen', 'INSERT INTO kept SELECT g FROM generate_series(1, 100) g',
+		'ALTER TABLE kept OWNER TO keeper', 'CREATE INDEX ON kept (named(id))');
+	caught_up();
+	my $holder = connect_db($standby);
+	run_all($holder, 'BEGIN ISOLATION LEVEL REPEATABLE READ', 'SELECT 1');
+	run_all($dbh, 'UPDATE kept SET v = 1 WHERE id = 8');
+	caught_up();
+	my $query = 'SELECT id FROM kept WHERE named(id) =';
+	# the executor would check the condition of a bitmap again, as the reader
+	run_all($on_standby, 'SET enable_bitmapscan = off');
+	is(by_tree($on_standby, "$query 'keeper7'"), 7, 'an index knows what the owner of its table has made');
+	is(by_tree($on_standby, "$query 'keeper8'"), 8, '... also of a row that is looked at');
+	run_all($dbh, 'INSERT INTO kept VALUES (101)');
+	caught_up();
+	is(by_tree($on_standby, "$query 'keeper101'"), 101, '... and of one that comes later');
+	run_all($on_standby, 'RESET enable_bitmapscan');
+	$holder->disconnect;
+	run_all($dbh, 'DROP TABLE kept');
+	return;
+}
+
 # DRAM is full of trees: redo gets it back, and plans do without.
 sub test_full
 {
@@ -308,6 +463,24 @@ sub test_full
 	run_all($dbh, 'UPDATE large SET id = id + 1', 'DROP TABLE large');
 	caught_up();
 	is(value($on_standby, 'SELECT state FROM zen_stat_standby'), 'live', '... leaves redo its memory');
+	return;
+}
+
+# The primary has crashed, and logs again what its WAL has lost: the maps are made anew, and so are trees.
+sub test_tail
+{
+	return if by_wal($primary);    # what the WAL has lost is lost
+	my $query = 'SELECT count(*) FROM zen_account WHERE id = 90001';
+	is(by_tree($on_standby, $query), 0, 'a tree from before a crash of the primary');
+	my $offset = log_size($standby);
+	stop_wal_writer($dbh);
+	run_all($dbh, 'INSERT INTO zen_account VALUES (90001, 1)');
+	$dbh = crash_restart($primary);
+	wait_recovered($dbh);
+	run_all($dbh, 'INSERT INTO heap_account VALUES (90001, 1)');
+	caught_up();
+	is(by_tree($on_standby, $query), 1, '... lacks a row that comes with it, and goes');
+	like(log_since($standby, $offset), qr/the primary server has crashed/, '... with the maps');
 	return;
 }
 
@@ -338,6 +511,23 @@ sub test_kill
 	return;
 }
 
+# Prepare a bitmap scan, which on some servers comes to its index before it comes to the table.  The index is built
+# behind one that waits for the connection that is returned.
+sub plan_before_rebuild
+{
+	run_all($dbh, 'CREATE TABLE late (id int) USING zen', 'INSERT INTO late SELECT generate_series(1, 100)',
+		'CREATE INDEX ON late (waiting(id))', 'CREATE INDEX late_id ON late (id)');
+	caught_up();
+	run_all($on_standby, 'BEGIN');
+	read_by($on_standby, 'bitmap');
+	run_all($on_standby, 'PREPARE b AS SELECT count(*) FROM late WHERE id > -1');
+	is(value($on_standby, 'EXECUTE b'), 100, 'a bitmap');
+	run_all($on_standby, 'COMMIT');
+	my $holder = connect_db($standby);
+	run_all($holder, 'SELECT pg_advisory_lock(7)');
+	return $holder;
+}
+
 # A transaction that reads by a tree ends, and nothing of trees is left.
 sub test_promotion
 {
@@ -346,11 +536,19 @@ sub test_promotion
 		'DECLARE c CURSOR FOR SELECT id FROM zen_account ORDER BY id', 'FETCH 5 FROM c');
 	run_all($on_standby, 'PREPARE q (int) AS SELECT count(*) FROM zen_account WHERE id = $1');
 	value($on_standby, "EXECUTE q ($_)") for 1 .. 7;
+	my $holder = plan_before_rebuild();
 	are_same('before the promotion');
-	my $promoted = promoted($standby);
+	$standby->promote;
+	my $execute = start_statement($on_standby, 'EXECUTE b');
+	wait_for('a rebuild to wait', sub { value($holder, q{SELECT count(*) FROM pg_locks
+		WHERE locktype = 'advisory' AND NOT granted}) });
+	run_all($holder, 'SELECT pg_advisory_unlock(7)');
+	is(finish_query($execute), 100, 'a plan from before it, by a bitmap');
+	$holder->disconnect;
+	my $promoted = wait_promoted($standby);
 	isnt(state_of($reader, 'FETCH 5 FROM c'), '', 'a reader has ended');
 	$reader->disconnect;
-	is(value($on_standby, 'EXECUTE q (3)'), 1, 'a plan from before it');
+	is(value($on_standby, 'EXECUTE q (3)'), 1, '... and by an index');
 	run_all($on_standby, 'INSERT INTO zen_account VALUES (99999, 1)', 'INSERT INTO heap_account VALUES (99999, 1)');
 	is(value($on_standby, 'EXECUTE q (99999)'), 1, '... finds a new row');
 	are_same('all indexes are there');

@@ -386,24 +386,31 @@ zen_follower_news(ZenFollower *f, ZenNewsCopy *copy)
 	return !lost;
 }
 
-/* Close up the news that are not done.  Those behind the copy have come since. */
-static void
+/*
+ * Close up the news that are not done; returns how many were.  Those behind the copy have come since.  So have the last
+ * rows of a run that has grown: it stays, and is entered once more.
+ */
+static uint64
 take_away(ZenFollower *f, const ZenNewsCopy *copy)
 {
 	ZenNewsChunk *to = f->first;
-	uint64		at = 0;
+	uint64		at = 0,
+				taken = 0;
 	uint32		n = 0;
 
 	if (to == NULL)
-		return;
+		return 0;
 	for (ZenNewsChunk *from = f->first; from != NULL; from = from->next)
 	{
 		uint32		end = from->n;	/* from may be where they go */
 
 		for (uint32 i = 0; i < end; i++, at++)
 		{
-			if (at < copy->n && copy->done[at])
+			if (at < copy->n && copy->done[at] && from->news[i].n == copy->news[at].n)
+			{
+				taken++;
 				continue;
+			}
 			if (n == CHUNK_NEWS)
 			{
 				to->n = n;
@@ -432,23 +439,23 @@ take_away(ZenFollower *f, const ZenNewsCopy *copy)
 		followers->chunks--;
 		f->first = f->last = NULL;
 	}
+	return taken;
 }
 
 void
 zen_follower_heard(ZenFollower *f, const ZenNewsCopy *copy)
 {
-	uint64		ndone = 0;
 	uint64		complete = pg_atomic_read_u64(&f->complete);
+	bool		any = false;
 
-	for (uint64 i = 0; i < copy->n; i++)
-		ndone += copy->done[i];
-	if (ndone > 0)
+	for (uint64 i = 0; i < copy->n && !any; i++)
+		any = copy->done[i];
+	if (any)
 	{
 		followers_lock(LW_EXCLUSIVE);
 		if (!f->lost && f->changes == copy->changes)
 		{
-			take_away(f, copy);
-			f->n -= ndone;
+			f->n -= take_away(f, copy);
 			f->changes++;
 		}
 		followers_unlock();
