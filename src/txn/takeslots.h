@@ -25,9 +25,9 @@ zen_ask_ahead(const ZenWrite *w, const ZenWrite *end)
 }
 
 /*
- * zen_take_slots -- slots for all writes that need one, of a region that is leased; or none, and false: the pool is full.
+ * zen_take_slots -- slots for all writes that need one, of a leased region; or none, and false, if the pool is full.
  *
- * Before that it collects garbage, and tries other regions.  The caller has leased *region, and has leased what is there
+ * Before that it collects garbage, and tries other regions.  The caller has leased *region, and has leased what it is
  * on return.  Outside any epoch.
  */
 extern bool zen_take_slots(uint32 *region, ZenWriteSet *ws);

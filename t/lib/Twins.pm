@@ -164,6 +164,15 @@ sub load_beside
 	return;
 }
 
+# A conflict may end a session that is just beginning, too.
+sub connect_again
+{
+	my ($standby) = @_;
+	my $session;
+	wait_for('a session on the standby', sub { $session = eval { connect_db($standby) } });
+	return $session;
+}
+
 sub read_beside
 {
 	my ($primary, $standby, $seconds, %opt) = @_;
@@ -189,7 +198,7 @@ sub read_beside
 			}
 			# between two statements a conflict ends the session
 			if ($reader->ping) { run_sql($reader, 'ROLLBACK') if $times > 1 || !$opt{alone} }
-			else { $reader = connect_db($standby) }
+			else { $reader = connect_again($standby) }
 		}
 		run_sql($dml, $_) for one_in(5) ? 'TRUNCATE heap_item, zen_item' :
 		  $opt{ddl} && one_in(5) ? pick(@{ $opt{ddl} }) :
