@@ -2,6 +2,9 @@
 #
 # ZEN_NODES_AM=heap or zen is the default table access method of each database.  A server that starts with wal_level =
 # logical sends the changes of zen tables: zen.stream = logical.
+#
+# With ZEN_NODES_STANDBYS, a mode of pools, standbys follow and read zen tables: zen.standby_reads is on, and zen.stream =
+# replica, but with wal_level = minimal.
 
 package ZenNodes;
 
@@ -11,7 +14,8 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 
 my $am = $ENV{ZEN_NODES_AM} or die 'ZEN_NODES_AM is not set';
-my %own_of = map { $_ => PostgreSQL::Test::Cluster->can($_) } qw(init start restart);
+my $mode = $ENV{ZEN_NODES_STANDBYS} // '';
+my %own_of = map { $_ => PostgreSQL::Test::Cluster->can($_) } qw(init init_from_backup start restart);
 my %complete;    # data directories that have the extension
 
 sub init
@@ -19,9 +23,18 @@ sub init
 	my ($node, %params) = @_;
 	$own_of{init}->($node, %params);
 	$node->append_conf('postgresql.conf', $_)
-	  for q{shared_preload_libraries = 'zen'}, q{zen.pool_mode = 'emulated'}, q{zen.pool_size = '128MB'},
-	  q{zen.dram_size = '128MB'};
+	  for q{shared_preload_libraries = 'zen'}, sprintf(q{zen.pool_mode = '%s'}, $mode || 'emulated'),
+	  q{zen.pool_size = '128MB'}, q{zen.dram_size = '128MB'},
+	  $mode ? (q{zen.standby_reads = on}, q{zen.pool_max_size = '1GB'}) : ();
 	return;
+}
+
+# A copy has what its server has.
+sub init_from_backup
+{
+	my ($node, @rest) = @_;
+	$complete{ $node->data_dir } = 1;
+	return $own_of{init_from_backup}->($node, @rest);
 }
 
 # The extension is in template1, too, so databases that a test makes have it.
@@ -38,7 +51,8 @@ sub set_stream
 {
 	my ($node) = @_;
 	my $level = `$ENV{ZEN_NODES_BIN}/postgres -C wal_level -D '@{[ $node->data_dir ]}' 2>/dev/null`;
-	$node->append_conf('postgresql.conf', sprintf "zen.stream = '%s'", $level =~ /logical/ ? 'logical' : 'off');
+	my $stream = $mode && $level !~ /minimal/ ? 'replica' : $level =~ /logical/ ? 'logical' : 'off';
+	$node->append_conf('postgresql.conf', "zen.stream = '$stream'");
 	return;
 }
 
