@@ -1,8 +1,8 @@
 # pg_dump of a hot standby that reads zen tables (zen.standby_reads), beside a load on the primary, has one snapshot.
 #
 # The load changes twins of zen and heap in the same transactions, and keeps the sum of balances.  What was dumped is
-# restored on another server: there the twins are equal, and the sum is what it was.  Each dump is held up between its
-# snapshot and its zen tables until the standby has replayed changes of these.  A dump of the standby at rest is that
+# restored on another server: there the twins are equal, and the sum is what it was.  A lock holds up each dump between
+# its snapshot and its rows, until the standby shows changes of all zen tables.  A dump of the standby at rest is that
 # of the primary, byte for byte.
 #
 # ROUNDS=n rounds, of a dump as text and one by two processes (default 3).
@@ -11,11 +11,11 @@ use strict;
 use warnings;
 
 use FindBin;
+use IPC::Run ();
 use lib "$FindBin::RealBin/lib";
 
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils ();
-use POSIX qw(WNOHANG WUNTRACED);
 use Test::More;
 use Twins;
 use ZenTest;
@@ -29,8 +29,7 @@ my $primary = twin_primary();
 $primary->start;
 my $dbh = connect_db($primary);
 create_twins($dbh);
-# more than a pipe takes, so that a dump can be held up
-run_all($dbh, both(q{INSERT INTO AM_item SELECT g, g, repeat('w', g % 100) FROM generate_series(2001, 6000) g}));
+run_all($dbh, 'CREATE TABLE held_up ()');
 $primary->backup('base');
 my $standby = twin_standby($primary, 'standby', 'base');
 # replay goes on beside a dump: the primary keeps the heap rows that it needs
@@ -46,72 +45,50 @@ my $dir = PostgreSQL::Test::Utils::tempdir();
 for my $round (1 .. $rounds)
 {
 	my $load = start_load($primary, 600);
-	my $text = dump_as_text("$dir/text$round");
-	my $directory = dump_by_two("$dir/two$round");
-	eval { $load->kill_kill; $load->finish };
-	restores("text, round $round", 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-o', '/dev/null', '-f', $text, '-d');
-	restores("two processes, round $round", 'pg_restore', '-e', '-j', 2, $directory, '-d');
+	dump_beside("$dir/text$round");
+	dump_beside("$dir/two$round", '-Fd', '-j', 2);
+	end_load($load);
+	restores("text, round $round", 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-o', '/dev/null', '-f', "$dir/text$round",
+		'-d');
+	restores("two processes, round $round", 'pg_restore', '-e', '-j', 2, "$dir/two$round", '-d');
 }
 test_rest();
 done_testing();
 
-# wait_for_changes -- until the standby shows other rows in these zen tables.
+# dump_beside -- pg_dump into a file or a folder: it has its snapshot when it locks tables.
+sub dump_beside
+{
+	my ($to, @options) = @_;
+	my $locks = q{SELECT count(*) FROM pg_locks WHERE relation = 'held_up'::regclass AND mode};
+	run_all($dbh, 'BEGIN', 'LOCK TABLE held_up');
+	wait_for('a lock on the standby', sub { value($on_standby, "$locks = 'AccessExclusiveLock'") });
+	my $dump = IPC::Run::start([ 'pg_dump', @options, '-f', $to, '-d', $standby->connstr('postgres') ]);
+	wait_for('a dump that waits', sub { value($on_standby, "$locks = 'AccessShareLock' AND NOT granted") });
+	wait_for_changes();
+	run_all($dbh, 'COMMIT');
+	return ok($dump->finish, "pg_dump @options beside changes of all zen tables");
+}
+
+# wait_for_changes -- until the standby shows other rows in each zen table.
 sub wait_for_changes
 {
-	my (@tables) = @_;
-	my $rows = 'SELECT ' . join ', ', map { rows_of($_) } @tables;
+	my $rows = 'SELECT ' . join ', ', map { rows_of("zen_$_") } TWINS;
 	my @before = @{ run_sql($on_standby, $rows)->{rows}[0] };
-	wait_for("changes of @tables", sub {
+	wait_for('changes on the standby', sub {
 			my @now = @{ run_sql($on_standby, $rows)->{rows}[0] };
 			return !grep { $now[$_] eq $before[$_] } 0 .. $#now; });
 	return;
 }
 
-# dump_as_text -- held up before each table of zen: pg_dump waits until its pipe is read.
-sub dump_as_text
+# end_load -- and the transactions that it leaves prepared, which have rows locked.
+sub end_load
 {
-	my ($file) = @_;
-	open(my $from, '-|', 'pg_dump', '-d', $standby->connstr('postgres')) or die "pg_dump: $!";
-	open(my $to, '>', $file) or die "$file: $!";
-	my $held_up = 0;
-	while (my $line = <$from>)
-	{
-		if ($line =~ /^COPY public\.(zen_\w+)/)
-		{
-			wait_for_changes($1);
-			$held_up++;
-		}
-		print $to $line;
-	}
-	ok(close($from), 'pg_dump as text') && is($held_up, scalar(TWINS), '... beside changes of each table of zen');
-	close $to or die "$file: $!";
-	return $file;
-}
-
-# has_snapshot -- a session of pg_dump has one.
-sub has_snapshot
-{
-	return value($on_standby, q{SELECT count(backend_xmin) FROM pg_stat_activity WHERE application_name = 'dump'});
-}
-
-# dump_by_two -- pg_dump is stopped when it has its snapshot; the processes that it starts later import that.
-sub dump_by_two
-{
-	my ($folder) = @_;
-	my $pid = fork() // die "fork: $!";
-	exec('pg_dump', '-Fd', '-j', 2, '-f', $folder, '-d', $standby->connstr('postgres') . ' application_name=dump')
-	  or POSIX::_exit(1)
-	  if !$pid;
-	wait_for('a snapshot of pg_dump', \&has_snapshot);
-	kill 'STOP', $pid;
-	waitpid $pid, WUNTRACED;
-	ok(POSIX::WIFSTOPPED(${^CHILD_ERROR_NATIVE}), 'pg_dump of two processes has a snapshot')
-	  && ok(!glob("$folder/*.dat*"), '... and no rows yet');
-	wait_for_changes(map { "zen_$_" } TWINS);
-	kill 'CONT', $pid;
-	waitpid $pid, 0;
-	is($?, 0, '... and ends');
-	return $folder;
+	my ($load) = @_;
+	eval { $load->kill_kill; $load->finish };
+	wait_for('the end of its sessions', sub { !value($dbh, q{SELECT count(*) FROM pg_stat_activity
+		WHERE application_name = 'pgbench'}) });
+	run_sql($dbh, "ROLLBACK PREPARED '$_->[0]'") for @{ run_sql($dbh, 'SELECT gid FROM pg_prepared_xacts')->{rows} };
+	return;
 }
 
 # restores -- the command brings a dump back, in a database of its own.

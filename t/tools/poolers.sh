@@ -97,6 +97,12 @@ pooler_dsn() {
 	esac
 }
 
+# reads|writes t|f: whoever answers at HAProxy's address is in recovery, or not
+answers_at() {
+	[ "$(as_user "$PGBIN/psql" -h "$ZEN_TMP" -p "$(cat "$ZEN_TMP/$1.port")" -U postgres -X -A -t -d postgres \
+		-c 'SELECT pg_is_in_recovery()' 2>/dev/null)" = "$2" ]
+}
+
 make_balances() {
 	local kind
 	for kind in zen heap; do
@@ -245,10 +251,4 @@ test_poolers() {
 	promotion
 	daemon_end pgbouncer TERM
 	daemon_end haproxy TERM
-}
-
-# reads|writes t|f: whoever answers at HAProxy's address is in recovery, or not
-answers_at() {
-	[ "$(as_user "$PGBIN/psql" -h "$ZEN_TMP" -p "$(cat "$ZEN_TMP/$1.port")" -U postgres -X -A -t -d postgres \
-		-c 'SELECT pg_is_in_recovery()' 2>/dev/null)" = "$2" ]
 }
