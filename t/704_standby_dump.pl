@@ -48,9 +48,8 @@ for my $round (1 .. $rounds)
 	dump_beside("$dir/text$round");
 	dump_beside("$dir/two$round", '-Fd', '-j', 2);
 	end_load($load);
-	restores("text, round $round", 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-o', '/dev/null', '-f', "$dir/text$round",
-		'-d');
-	restores("two processes, round $round", 'pg_restore', '-e', '-j', 2, "$dir/two$round", '-d');
+	restores("text, round $round", qw(psql -X -q -v ON_ERROR_STOP=1 -o /dev/null -f), "$dir/text$round", '-d');
+	restores("two processes, round $round", qw(pg_restore -e -j 2), "$dir/two$round", '-d');
 }
 test_rest();
 done_testing();

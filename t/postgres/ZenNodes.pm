@@ -3,8 +3,9 @@
 # ZEN_NODES_AM=heap or zen is the default table access method of each database.  A server that starts with wal_level =
 # logical sends the changes of zen tables: zen.stream = logical.
 #
-# With ZEN_NODES_STANDBYS, a mode of pools, standbys follow and read zen tables: zen.standby_reads is on, and zen.stream =
-# replica, but with wal_level = minimal.
+# With ZEN_NODES_STANDBYS, a mode of pools, standbys follow and read zen tables: zen.standby_reads is on, and
+# zen.stream = replica, but with wal_level = minimal.  026_overwrite_contrecord fills a segment of the log to its end
+# within one transaction.  So rows must come to the log before the commit: zen.spill_threshold = 0.
 
 package ZenNodes;
 
@@ -25,7 +26,8 @@ sub init
 	$node->append_conf('postgresql.conf', $_)
 	  for q{shared_preload_libraries = 'zen'}, sprintf(q{zen.pool_mode = '%s'}, $mode || 'emulated'),
 	  q{zen.pool_size = '128MB'}, q{zen.dram_size = '128MB'},
-	  $mode ? (q{zen.standby_reads = on}, q{zen.pool_max_size = '1GB'}) : ();
+	  $mode ? (q{zen.standby_reads = on}, q{zen.pool_max_size = '1GB'}) : (),
+	  $0 =~ /026_overwrite_contrecord/ ? q{zen.spill_threshold = 0} : ();
 	return;
 }
 
