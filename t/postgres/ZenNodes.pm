@@ -5,7 +5,8 @@
 #
 # With ZEN_NODES_STANDBYS, a mode of pools, standbys follow and read zen tables: zen.standby_reads is on, and
 # zen.stream = replica, but with wal_level = minimal.  026_overwrite_contrecord fills a segment of the log to its end
-# within one transaction.  So rows must come to the log before the commit: zen.spill_threshold = 0.
+# within one transaction.  So rows must come to the log before the commit: zen.spill_threshold = 0.  039_end_of_wal
+# writes records by hand behind the last one.  So zen's workers must have written theirs, which they do after a crash.
 
 package ZenNodes;
 
@@ -62,8 +63,10 @@ sub start
 {
 	my ($node, %params) = @_;
 	set_stream($node);
+	my $offset = -s $node->logfile || 0;
 	my $started = $own_of{start}->($node, %params);
-	add_extension($node) if $started && !$complete{ $node->data_dir }++;
+	if ($started && !$complete{ $node->data_dir }++) { add_extension($node) }
+	elsif ($0 =~ /039_end_of_wal/) { $node->wait_for_log($am eq 'zen' ? 'zen has rebuilt' : 'zen is ready', $offset) }
 	return $started;
 }
 
