@@ -12,7 +12,8 @@
 #   make check-sanitized  the tests under AddressSanitizer, SANITIZE=undefined: UBSan; tools/check-sanitized
 #   make check-vm        in virtual machines with persistent memory, whose power is cut: tools/check-vm
 #   make check-citus CITUS_SRC=DIR   kills and shard moves under Citus, built from its sources: tools/check-citus
-#   make check-backup-tools  pgBackRest, Barman, Patroni, repmgr, pgpool2, rsync, Debezium: tools/check-backup-tools
+#   make check-backup-tools  pgBackRest, Barman, Patroni, repmgr, pgpool2, HAProxy, pgbouncer, rsync, Debezium:
+#                            tools/check-backup-tools
 #   make check-production  doc/production.md, word for word, on two bare Debians: tools/check-production
 #   make check-packages    do the packages and the release archive build, install, work: tools/check-packages
 #   make check-commands    README's two commands, each the first on a bare Debian: tools/check-commands

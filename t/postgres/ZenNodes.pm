@@ -2,6 +2,11 @@
 #
 # ZEN_NODES_AM=heap or zen is the default table access method of each database.  A server that starts with wal_level =
 # logical sends the changes of zen tables: zen.stream = logical.
+#
+# With ZEN_NODES_STANDBYS, a mode of pools, standbys follow and read zen tables: zen.standby_reads is on, and
+# zen.stream = replica, but with wal_level = minimal.  026_overwrite_contrecord fills a segment of the log to its end
+# within one transaction.  So rows must come to the log before the commit: zen.spill_threshold = 0.  039_end_of_wal
+# writes records by hand behind the last one.  So zen's workers must have written theirs, which they do after a crash.
 
 package ZenNodes;
 
@@ -11,7 +16,8 @@ use warnings;
 use PostgreSQL::Test::Cluster;
 
 my $am = $ENV{ZEN_NODES_AM} or die 'ZEN_NODES_AM is not set';
-my %own_of = map { $_ => PostgreSQL::Test::Cluster->can($_) } qw(init start restart);
+my $mode = $ENV{ZEN_NODES_STANDBYS} // '';
+my %own_of = map { $_ => PostgreSQL::Test::Cluster->can($_) } qw(init init_from_backup start restart);
 my %complete;    # data directories that have the extension
 
 sub init
@@ -19,9 +25,19 @@ sub init
 	my ($node, %params) = @_;
 	$own_of{init}->($node, %params);
 	$node->append_conf('postgresql.conf', $_)
-	  for q{shared_preload_libraries = 'zen'}, q{zen.pool_mode = 'emulated'}, q{zen.pool_size = '128MB'},
-	  q{zen.dram_size = '128MB'};
+	  for q{shared_preload_libraries = 'zen'}, sprintf(q{zen.pool_mode = '%s'}, $mode || 'emulated'),
+	  q{zen.pool_size = '128MB'}, q{zen.dram_size = '128MB'},
+	  $mode ? (q{zen.standby_reads = on}, q{zen.pool_max_size = '1GB'}) : (),
+	  $0 =~ /026_overwrite_contrecord/ ? q{zen.spill_threshold = 0} : ();
 	return;
+}
+
+# A copy has what its server has.
+sub init_from_backup
+{
+	my ($node, @rest) = @_;
+	$complete{ $node->data_dir } = 1;
+	return $own_of{init_from_backup}->($node, @rest);
 }
 
 # The extension is in template1, too, so databases that a test makes have it.
@@ -38,7 +54,8 @@ sub set_stream
 {
 	my ($node) = @_;
 	my $level = `$ENV{ZEN_NODES_BIN}/postgres -C wal_level -D '@{[ $node->data_dir ]}' 2>/dev/null`;
-	$node->append_conf('postgresql.conf', sprintf "zen.stream = '%s'", $level =~ /logical/ ? 'logical' : 'off');
+	my $stream = $mode && $level !~ /minimal/ ? 'replica' : $level =~ /logical/ ? 'logical' : 'off';
+	$node->append_conf('postgresql.conf', "zen.stream = '$stream'");
 	return;
 }
 
@@ -46,8 +63,10 @@ sub start
 {
 	my ($node, %params) = @_;
 	set_stream($node);
+	my $offset = -s $node->logfile || 0;
 	my $started = $own_of{start}->($node, %params);
-	add_extension($node) if $started && !$complete{ $node->data_dir }++;
+	if ($started && !$complete{ $node->data_dir }++) { add_extension($node) }
+	elsif ($0 =~ /039_end_of_wal/) { $node->wait_for_log($am eq 'zen' ? 'zen has rebuilt' : 'zen is ready', $offset) }
 	return $started;
 }
 
