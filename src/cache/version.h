@@ -117,6 +117,14 @@ typedef struct ZenVersion
 
 StaticAssertDecl(offsetof(ZenVersion, data) == 64, "a version's header takes one line");
 
+/* zen_version_ask -- ask for the memory of a version's header, which may lie in two lines. */
+static inline void
+zen_version_ask(const ZenVersion *v)
+{
+	__builtin_prefetch(v);
+	__builtin_prefetch((const char *) v + offsetof(ZenVersion, data) - 1);
+}
+
 static inline MinimalTuple
 zen_version_tuple(ZenVersion *v)
 {

@@ -225,45 +225,62 @@ empty_word(ZenWord *word, ZenSlot replaced)
 	}
 }
 
-/* The slot of the version that a spilled one of such a table replaces. */
-static ZenSlot
-replaced_slot(ZenHTable *ht, uint64 tidno)
+#define WORDS_AHEAD	12
+
+/* The slots that the spilled versions of a block of such a table replace; none elsewhere. */
+static void
+find_replaced(ZenHTable *ht, uint32 block, ZenSlot *replaced)
 {
 	ZenSpill   *s;
-	ZenSlot		old;
 
 	zen_epoch_enter();
-	s = zen_spillmap_find(ht, (uint32) (tidno / ZEN_TIDS_PER_BLOCK));
-	old = s != NULL ? zen_spillmap_old(s, tidno % ZEN_TIDS_PER_BLOCK) : InvalidZenSlot;
+	s = zen_spillmap_find(ht, block);
+	for (uint32 i = 0; i < ZEN_TIDS_PER_BLOCK; i++)
+		replaced[i] = s != NULL ? zen_spillmap_old(s, i) : InvalidZenSlot;
 	zen_epoch_leave();
-	return old;
+}
+
+/* Is a version of a block of such a table in NVM alone, before its commit was settled? */
+static bool
+has_spilled(ZenWord *words)
+{
+	for (int i = 0; i < ZEN_TIDS_PER_BLOCK; i++)
+		if (zen_word_state(zen_word_read(&words[i])) == ZEN_WORD_SPILLED)
+			return true;
+	return false;
+}
+
+/* Free versions and slots of such a block.  Versions are asked for some words ahead. */
+static void
+empty_block(ZenHTable *ht, uint32 block)
+{
+	ZenWord    *words = zen_tidmap_word(ht, (uint64) block * ZEN_TIDS_PER_BLOCK);
+	ZenSlot		replaced[ZEN_TIDS_PER_BLOCK] = {InvalidZenSlot};
+	bool		spilled = has_spilled(words);
+
+	if (spilled)
+		find_replaced(ht, block, replaced);
+	for (int i = 0; i < ZEN_TIDS_PER_BLOCK; i++)
+	{
+		uint64		next = i + WORDS_AHEAD < ZEN_TIDS_PER_BLOCK ? zen_word_read(&words[i + WORDS_AHEAD]) : 0;
+
+		if (zen_word_state(next) == ZEN_WORD_ENTRY)
+			zen_version_ask(zen_word_entry(next));
+		if (pg_atomic_read_u64(&words[i]) != 0)
+			empty_word(&words[i], replaced[i]);
+	}
+	if (spilled)
+		zen_spillmap_trim(ht, block, true);
 }
 
 /* Free versions, slots and map of a table that is going, and then its own pages. */
 static void
 empty_table(ZenHTable *ht)
 {
-	uint64		n = zen_tidmap_nblocks(ht) * ZEN_TIDS_PER_BLOCK;
-	bool		spilled = false;
+	uint64		n = zen_tidmap_nblocks(ht);
 
-	for (uint64 t = 0; t < n; t++)
-	{
-		ZenWord    *word = zen_tidmap_word(ht, t);
-		ZenSlot		replaced = InvalidZenSlot;
-
-		if (zen_word_state(zen_word_read(word)) == ZEN_WORD_SPILLED)
-		{
-			replaced = replaced_slot(ht, t);
-			spilled = true;
-		}
-		if (pg_atomic_read_u64(word) != 0)
-			empty_word(word, replaced);
-		if (spilled && t % ZEN_TIDS_PER_BLOCK == ZEN_TIDS_PER_BLOCK - 1)
-		{
-			zen_spillmap_trim(ht, (uint32) (t / ZEN_TIDS_PER_BLOCK), true);
-			spilled = false;
-		}
-	}
+	for (uint64 block = 0; block < n; block++)
+		empty_block(ht, (uint32) block);
 	zen_tidmap_drop(ht);
 	zen_slotalloc_drop_htable(ht->idx);
 }

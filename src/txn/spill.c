@@ -428,7 +428,7 @@ choose_among(ZenWrite *first, uint32 n, bool only_bare, Row *rows)
 	Assert(n <= 64);
 	zen_epoch_enter();
 	for (uint32 i = 0; i < n; i++)
-		__builtin_prefetch(first[i].version);
+		zen_version_ask(first[i].version);
 	for (uint32 i = 0; i < n; i++)
 		if (first[i].version->older != NULL)
 			__builtin_prefetch(&first[i].version->older->flags);

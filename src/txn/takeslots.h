@@ -19,9 +19,9 @@ static inline void
 zen_ask_ahead(const ZenWrite *w, const ZenWrite *end)
 {
 	if (end - w > 2 * ZEN_WRITES_AHEAD)
-		__builtin_prefetch(w[2 * ZEN_WRITES_AHEAD].version);
+		zen_version_ask(w[2 * ZEN_WRITES_AHEAD].version);
 	if (end - w > ZEN_WRITES_AHEAD && w[ZEN_WRITES_AHEAD].version != NULL)
-		__builtin_prefetch(w[ZEN_WRITES_AHEAD].version->older);
+		zen_version_ask(w[ZEN_WRITES_AHEAD].version->older);
 }
 
 /*
