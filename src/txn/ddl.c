@@ -256,8 +256,11 @@ empty_block(ZenHTable *ht, uint32 block)
 {
 	ZenWord    *words = zen_tidmap_word(ht, (uint64) block * ZEN_TIDS_PER_BLOCK);
 	ZenSlot		replaced[ZEN_TIDS_PER_BLOCK] = {InvalidZenSlot};
-	bool		spilled = has_spilled(words);
+	bool		spilled;
 
+	/* every block that was handed out has its words */
+	Assert(words != NULL);
+	spilled = has_spilled(words);
 	if (spilled)
 		find_replaced(ht, block, replaced);
 	for (int i = 0; i < ZEN_TIDS_PER_BLOCK; i++)
