@@ -72,10 +72,12 @@ sub wait_ready
 	return;
 }
 
-# After a kill all indexes are rebuilt, so the addresses and the map hang on the rows alone.
+# After a kill all indexes are rebuilt, so the addresses and the map hang on the rows alone.  How many pages a table has
+# hangs on what the worker has collected by now; VACUUM collects the rest.
 sub whole
 {
 	wait_ready();
+	value($dbh, "VACUUM $_") for qw(h s gone);
 	return join "\n", map { value($dbh, $_) // '' } (
 		(map { "SELECT count(*) || md5(string_agg(x.ctid || ' ' || x::text, '|' ORDER BY x.ctid)) FROM $_ x" }
 			qw(h s gone)),
