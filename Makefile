@@ -244,6 +244,8 @@ OBJS = $(addprefix src/base/, \
 		exec.o) \
 	$(addprefix src/admin/, \
 		replication.o \
+		standbyentries.o \
+		standbyadopt.o \
 		standbytree.o \
 		statements.o \
 		treehooks.o \

@@ -5,6 +5,7 @@
 
 #include "admin/dispatch.h"
 #include "admin/replication.h"
+#include "admin/standbyadopt.h"
 #include "admin/standbytree.h"
 #include "admin/statements.h"
 #include "base/arena.h"
@@ -206,6 +207,7 @@ _PG_init(void)
 	zen_worker_after_recovery = zen_after_recovery;
 	zen_index_tree_ahead = zentree_ahead;
 	zen_standbytree_init();
+	zen_standbyadopt_init();
 	zen_worker_register();
 	zen_standby_worker_register();
 	zen_syncer_register();		/* before what is needed less */

@@ -73,6 +73,10 @@ for my $fault (sort keys %kept)
 	is(kept_wrong($_, $kept{$fault}) ? 1 : 0, $_ eq 'none' ? 0 : 1, "$fault: what it breaks, with $_")
 	  for 'none', $fault;
 }
+for my $fault (qw(none s19_unheard s19_uncleaned))
+{
+	is(tree_wrong($fault) ? 1 : 0, $fault eq 'none' ? 0 : 1, "$fault: what it breaks");
+}
 $dbh->disconnect;
 test_old_xids($_) for qw(none s6_unsettled s6_forgotten);
 done_testing();
@@ -450,6 +454,49 @@ sub kept_wrong
 	$again->disconnect;
 	$node->stop('immediate');
 	return $seen;
+}
+
+# tree_wrong -- does the fault show in the tree that a promotion has kept?  Rows have come and gone since it was read,
+# and TIDs were used again.
+sub tree_wrong
+{
+	my ($fault) = @_;
+	run_all($dbh, map { ("DROP TABLE IF EXISTS ${_}_p", "CREATE TABLE ${_}_p (id int, v int) USING $_",
+			"INSERT INTO ${_}_p SELECT g, 1 FROM generate_series(1, 3000) g",) } qw(heap zen));
+	run_all($dbh, 'CREATE INDEX p_tree ON zen_p USING zentree (id)');
+	$primary->backup("tree_$fault");
+	my $node = copy_of($primary, "tree_$fault", "tree_$fault", has_streaming => 1);
+	set_conf($node, "zen.fault = '$fault'");
+	$node->start;
+	followed($node);
+	my $there = connect_db($node);
+	run_all($there, 'SET enable_seqscan = off');
+	is(value($there, 'SELECT count(*) FROM zen_p WHERE id <= 20'), 20, "$fault: a tree stands in");
+	$there->disconnect;
+	run_all($dbh, both('DELETE FROM AM_p WHERE id BETWEEN 100 AND 150'), 'VACUUM zen_p',
+		both('INSERT INTO AM_p SELECT g, 2 FROM generate_series(5001, 5040) g',
+			'UPDATE AM_p SET id = 7777 WHERE id = 9'));
+	followed($node);
+	my $promoted = promoted($node);
+	run_all($promoted, both('INSERT INTO AM_p SELECT g, 3 FROM generate_series(6001, 6100) g'),
+		'SET enable_seqscan = off');
+	my $seen = differ_by_tree($promoted);
+	is(value($promoted, 'SELECT trees_kept FROM zen_stat_standby'), 1, "$fault: it is kept");
+	$promoted->disconnect;
+	$node->stop('immediate');
+	return $seen;
+}
+
+# Are there keys by which the tree finds other rows than there are?
+sub differ_by_tree
+{
+	my ($db) = @_;
+	my $by_tree = value($db, q{SELECT string_agg(id || ':' || n, ' ' ORDER BY id) FROM generate_series(1, 8000) g (id),
+		LATERAL (SELECT count(*) AS n FROM zen_p t WHERE t.id = g.id OFFSET 0) c WHERE n <> 0});
+	my $rows = value($db, q{SELECT string_agg(id || ':' || n, ' ' ORDER BY id)
+		FROM (SELECT id, count(*) AS n FROM heap_p GROUP BY id) c});
+	my @findings = @{ run_sql($db, q{SELECT 1 FROM zen_verify('zen_p')})->{rows} };
+	return $by_tree ne $rows || @findings > 0;
 }
 
 # test_old_xids -- the standby has versions of which pg_xact forgets what became of their transactions.

@@ -40,10 +40,18 @@ create_twins($dbh);
 run_all($dbh, both(q{INSERT INTO AM_account SELECT g, 0, repeat('b', g % 100) FROM generate_series(10001, 40000) g},
 		q{INSERT INTO AM_item SELECT g, g, repeat('c', g % 100) FROM generate_series(10001, 30000) g},
 		q{INSERT INTO AM_account SELECT g, 0, repeat('w', 900) FROM generate_series(40001, 40400) g}));
+# trees that a promotion keeps: with a key, without, of rows that get other keys, of some rows
+run_all($dbh, 'CREATE INDEX account_tree ON zen_account USING zentree (id)',
+	'CREATE INDEX item_tree ON zen_item USING zentree (id, v)', 'CREATE INDEX word_tree ON zen_item USING zentree (w)',
+	'CREATE INDEX some_tree ON zen_account USING zentree (balance) WHERE balance > 1000',
+	'CREATE INDEX long_tree ON zen_note USING zentree (left(body, 9))',
+	'CREATE TABLE zen_read (id int, v int) USING zen', 'CREATE INDEX read_tree ON zen_read USING zentree (id)',
+	'INSERT INTO zen_read SELECT g, g FROM generate_series(1, 3000) g');
 my $standby = follower('standby0');
 
 test_round($_) for 1 .. $rounds;
 test_restarted();
+test_trees($_) for 'read late', 'read early';
 $primary->backup('last');
 test_killed_at_once($_) for 0, 0.05, 0.2;
 test_damaged();
@@ -122,6 +130,46 @@ sub reads_some
 	return cmp_ok($read // 'all', '<', ($owned // 0) * 0.8, "$name: reads $read of $owned pages");
 }
 
+# read_trees -- trees stand in for all indexes of zentree, and have what is there now.
+sub read_trees
+{
+	my ($node) = @_;
+	my $there = connect_db($node);
+	run_all($there, 'SET enable_seqscan = off', 'SET enable_bitmapscan = off',
+		'SELECT id FROM zen_account ORDER BY id', 'SELECT id, v FROM zen_item ORDER BY id, v',
+		'SELECT w FROM zen_item ORDER BY w', 'SELECT balance FROM zen_account WHERE balance > 1000 ORDER BY balance',
+		'SELECT left(body, 9) FROM zen_note ORDER BY left(body, 9)', 'SELECT id FROM zen_read ORDER BY id');
+	$there->disconnect;
+	return;
+}
+
+# keeps_trees -- of tables that no prepared transaction has changed they are the indexes'; that of zen_read is.
+sub keeps_trees
+{
+	my ($db, $least) = @_;
+	wait_recovered($db);
+	wait_for('what is left of trees to go',
+		sub { value($db, 'SELECT trees = 0 AND tree_bytes = 0 FROM zen_stat_standby') });
+	my $kept = value($db, 'SELECT trees_kept FROM zen_stat_standby');
+	return cmp_ok($kept, '>=', $least // 1, "... trees are kept ($kept)");
+}
+
+# same_by_trees -- one test: zen tables have the keys of their twins, by their indexes of zentree.
+sub same_by_trees
+{
+	my ($db, $name) = @_;
+	run_all($db, 'SET enable_seqscan = off', 'SET enable_bitmapscan = off');
+	my @differ = grep {
+		my ($keys, $from, $order) = @$_;
+		my @sums = map { value($db, "SELECT md5(string_agg(($keys)::text, ',')) FROM (SELECT $keys FROM ${_}_$from "
+				  . "ORDER BY $order) t") } qw(heap zen);
+		$sums[0] ne $sums[1];
+	  } ([ 'id', 'account', 'id' ], [ 'id, v', 'item', 'id, v' ], [ 'w', 'item', 'w' ],
+		[ 'balance', 'account WHERE balance > 1000', 'balance' ]);
+	run_all($db, 'RESET enable_seqscan', 'RESET enable_bitmapscan');
+	return is_deeply(\@differ, [], $name);
+}
+
 sub balances { return value($_[0], 'SELECT sum(balance) FROM zen_account WHERE id <= 1000'); }
 
 sub test_round
@@ -132,7 +180,10 @@ sub test_round
 	my $heap = connect_db($standby);
 	my @open = at_work();
 	my $load = start_load($primary, $load_s + 20);
+	read_trees($standby);
 	sleep $load_s;
+	# not one is lost for what it was told
+	read_trees($standby);
 	run_all($heap, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
 	my $sum = value($heap, 'SELECT sum(balance) FROM heap_account');
 	my $offset = log_size($standby);
@@ -144,6 +195,7 @@ sub test_round
 	wait_for('the end of recovery', sub { !value($dbh, 'SELECT pg_is_in_recovery()') });
 	are_twins($dbh, $name);
 	reads_some($standby, $offset, $name);
+	keeps_trees($dbh);
 	is(balances($dbh), 1000 * 1000, '... the sum of balances');
 	is(value($heap, 'SELECT sum(balance) FROM heap_account'), $sum, '... a reader of heap goes on');
 	is(state_of($heap, 'SELECT count(*) FROM zen_account'), '40001', '... and has no snapshot for zen');
@@ -254,6 +306,38 @@ sub test_restarted
 	$_->disconnect for @open, $promoted;
 	$standby->stop;
 	run_all($dbh, "ROLLBACK PREPARED '$_'") for qw(kept undone);
+	return;
+}
+
+# Without prepared transactions all trees are kept: brought up to date by readers, or by the promotion.  Rows were
+# inserted, deleted and given other keys meanwhile, TIDs were used again, and transactions have not ended.
+sub test_trees
+{
+	my ($how) = @_;
+	my $node = follower($how =~ s/ /_/r);
+	# so that none is lost for the rows that it is told of
+	run_all($dbh, both(q{INSERT INTO AM_item SELECT g, g, repeat('k', g % 100)
+		FROM generate_series(100001, 160000) g}));
+	caught_up($node);
+	read_trees($node);
+	my $open = connect_db($primary);
+	run_all($open, 'BEGIN', both(q{INSERT INTO AM_item SELECT g, g, repeat('s', 300) FROM generate_series(1, 3000) g}));
+	ok(start_load($primary, $load_s)->finish, "$how: a load");
+	run_all($dbh, both('DELETE FROM AM_item WHERE id % 300 = 7', 'VACUUM AM_item',
+			q{INSERT INTO AM_item SELECT g, -g, 'again' FROM generate_series(200001, 200500) g},
+			'UPDATE AM_account SET id = id + 500000 WHERE id % 50 = 3'));
+	caught_up($node);
+	read_trees($node) if $how eq 'read late';
+	my $promoted = promoted($node);
+	keeps_trees($promoted, 6);
+	same_by_trees($promoted, '... they have all keys');
+	are_twins($promoted, '... and the tables all rows');
+	is_sound($promoted, '...');
+	change_all($promoted);
+	same_by_trees($promoted, '... also of what changes then');
+	is_sound($promoted, '...');
+	$_->disconnect for $open, $promoted;
+	$node->stop;
 	return;
 }
 

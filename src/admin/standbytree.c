@@ -13,218 +13,30 @@
 
 #include "access/genam.h"
 #include "access/relscan.h"
-#include "access/sysattr.h"
 #include "access/table.h"
+#include "admin/standbyentries.h"
 #include "base/arena.h"
 #include "base/fault.h"
 #include "base/guc.h"
 #include "catalog/index.h"
 #include "cache/tidmap.h"
-#include "executor/executor.h"
-#include "index/zentree.h"
 #include "miscadmin.h"
-#include "optimizer/optimizer.h"
 #include "recovery/gate.h"
-#include "row/rowversions.h"
 #include "row/visibility.h"
-#include "standby/followers.h"
 #include "standby/standbystate.h"
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
 #include "storage/procarray.h"
 #include "table/standbytoast.h"
 #include "table/treeindex.h"
-#include "table/zenam_build.h"
 #include "table/zenam_fetch.h"
 #include "table/zenam_rel.h"
-#include "utils/guc.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
 
 #define ATTEMPTS	5			/* at a tree that is lost again and again */
 #define OLD_XIDS	(UINT64CONST(1) << 30)	/* 32 bits do not tell xids so far
 											 * back from new ones */
-
-/* ---------- functions of users ---------- */
-
-/* They run with the rights of the table's owner, as in a build. */
-typedef struct Owner
-{
-	bool		is;
-	Oid			user;
-	int			security;
-	int			nest_level;
-} Owner;
-
-static void
-become_owner(Owner *owner, Relation table, Relation index)
-{
-	owner->is = zen_index_calls_users(index);
-	if (!owner->is)
-		return;
-	GetUserIdAndSecContext(&owner->user, &owner->security);
-	SetUserIdAndSecContext(table->rd_rel->relowner, owner->security | SECURITY_RESTRICTED_OPERATION);
-	owner->nest_level = NewGUCNestLevel();
-	zen_restrict_search_path();
-}
-
-static void
-become_self(Owner *owner)
-{
-	if (!owner->is)
-		return;
-	AtEOXact_GUC(false, owner->nest_level);
-	SetUserIdAndSecContext(owner->user, owner->security);
-}
-
-/* ---------- the entries of a row ---------- */
-
-typedef struct Entries
-{
-	Relation	table;
-	Relation	index;
-	ZenHTable  *ht;
-	ZenFollower *follower;
-	ZenTree    *tree;
-	ZenTreeShape shape;
-	ZenIndexEntry form;
-	Bitmapset  *columns;		/* of the table, that the index looks at;
-								 * offset as in pull_varattnos() */
-	ZenRowVersions versions;
-	MemoryContext per_row;
-	uint64	   *later;			/* TIDs of a build, with more than one version */
-	uint64		nlater;
-	uint64		later_room;
-} Entries;
-
-static Bitmapset *
-index_columns(const IndexInfo *info)
-{
-	Bitmapset  *columns = NULL;
-
-	for (int i = 0; i < info->ii_NumIndexAttrs; i++)
-		if (info->ii_IndexAttrNumbers[i] != 0)
-			columns = bms_add_member(columns, info->ii_IndexAttrNumbers[i] - FirstLowInvalidHeapAttributeNumber);
-	pull_varattnos((Node *) info->ii_Expressions, 1, &columns);
-	pull_varattnos((Node *) info->ii_Predicate, 1, &columns);
-	return columns;
-}
-
-static void
-entries_begin(Entries *e, Relation table, Relation index, ZenHTable *ht, ZenFollower *follower)
-{
-	IndexInfo  *info = BuildIndexInfo(index);
-
-	memset(e, 0, offsetof(Entries, shape));
-	e->table = table;
-	e->index = index;
-	e->ht = ht;
-	e->follower = follower;
-	e->tree = follower->tree;
-	if (e->tree != NULL)
-		zen_tree_shape(index, e->tree, &e->shape);
-	zen_indexentry_begin(&e->form, table, info);
-	e->columns = index_columns(info);
-	memset(&e->versions, 0, sizeof(e->versions));
-	e->versions.mcxt = CurrentMemoryContext;
-	e->per_row = AllocSetContextCreate(CurrentMemoryContext, "zen standby tree", ALLOCSET_SMALL_SIZES);
-	e->later = NULL;
-	e->nlater = e->later_room = 0;
-}
-
-static void
-entries_end(Entries *e)
-{
-	zen_indexentry_end(&e->form);
-	MemoryContextDelete(e->per_row);
-	if (e->later != NULL)
-		pfree(e->later);
-}
-
-/* Does the index look at a column of the table? */
-static bool
-looks_at(const Entries *e, int attnum)
-{
-	return bms_is_member(attnum - FirstLowInvalidHeapAttributeNumber, e->columns) ||
-		bms_is_member(0 - FirstLowInvalidHeapAttributeNumber, e->columns);
-}
-
-/*
- * Show a version in the slot of the entry.  Long values that the index looks at are read here.  If there is none of
- * them any more, no snapshot needs the version: false.
- */
-static bool
-show_version(Entries *e, HeapTuple tuple)
-{
-	TupleDesc	desc = RelationGetDescr(e->table);
-	Datum	   *values;
-	bool	   *isnull;
-	bool		any = false;
-
-	if (!HeapTupleHasExternal(tuple))
-	{
-		ExecForceStoreHeapTuple(tuple, e->form.slot, false);
-		return true;
-	}
-	values = palloc(desc->natts * sizeof(Datum));
-	isnull = palloc(desc->natts * sizeof(bool));
-	heap_deform_tuple(tuple, desc, values, isnull);
-	for (int i = 0; i < desc->natts; i++)
-	{
-		struct varlena *value = (struct varlena *) DatumGetPointer(values[i]);
-
-		if (isnull[i] || TupleDescAttr(desc, i)->attlen != -1 || !VARATT_IS_EXTERNAL_ONDISK(value) ||
-			!looks_at(e, i + 1))
-			continue;
-		value = zen_standbytoast_read(value);
-		if (value == NULL)
-			return false;
-		values[i] = PointerGetDatum(value);
-		any = true;
-	}
-	if (any)
-		tuple = heap_form_tuple(desc, values, isnull);
-	ExecForceStoreHeapTuple(tuple, e->form.slot, false);
-	return true;
-}
-
-/* Form the entry of a version; false: the index has none of it. */
-static bool
-form_version(Entries *e, ZenRow *row)
-{
-	HeapTupleData tuple = {.t_len = row->len,.t_self = row->tid,.t_tableOid = RelationGetRelid(e->table),
-	.t_data = (HeapTupleHeader) row->buf};
-	MemoryContext old = MemoryContextSwitchTo(e->per_row);
-	bool		wanted = show_version(e, &tuple) && zen_indexentry_is_wanted(&e->form);
-
-	if (wanted)
-		zen_indexentry_form(&e->form);
-	MemoryContextSwitchTo(old);
-	return wanted;
-}
-
-static void
-entries_done(Entries *e)
-{
-	ExecClearTuple(e->form.slot);
-	MemoryContextReset(e->per_row);
-}
-
-/* Enter all that committed versions under a TID have; readers may be in the tree. */
-static void
-enter_row(Entries *e, uint64 tidno)
-{
-	ItemPointerData tid;
-
-	zen_make_tid(&tid, tidno, 0);
-	zen_row_versions(e->ht, tidno, &e->versions);
-	for (int i = 0; i < e->versions.n; i++)
-	{
-		if (form_version(e, &e->versions.rows[i]))
-			zentree_enter(e->tree, &e->shape, e->form.values, e->form.isnull, &tid);
-		entries_done(e);
-	}
-}
 
 /* ---------- up to date ---------- */
 
@@ -238,7 +50,7 @@ has_ended(uint64 full_xid, uint64 next)
 }
 
 static void
-enter_news(Entries *e, ZenNewsCopy *copy)
+enter_news(ZenEntries *e, ZenNewsCopy *copy)
 {
 	uint64		next = U64FromFullTransactionId(ReadNextFullTransactionId());
 	uint64		xid = 0;		/* asked about last */
@@ -255,7 +67,7 @@ enter_news(Entries *e, ZenNewsCopy *copy)
 		for (uint64 t = 0; ended && t < news->n; t++)
 		{
 			CHECK_FOR_INTERRUPTS();
-			enter_row(e, news->tidno + t);
+			zen_entries_enter(e, news->tidno + t);
 		}
 	}
 }
@@ -265,18 +77,18 @@ static bool
 catch_up(Relation table, Relation index, ZenHTable *ht, ZenFollower *follower)
 {
 	ZenNewsCopy copy;
-	Entries		e;
-	Owner		owner;
+	ZenEntries	e;
+	ZenEntriesOwner owner;
 
 	if (!zen_follower_news(follower, &copy))
 		return false;
 	if (copy.n > 0)
 	{
-		become_owner(&owner, table, index);
-		entries_begin(&e, table, index, ht, follower);
+		zen_entries_become_owner(&owner, table, index);
+		zen_entries_begin(&e, table, index, ht, follower);
 		enter_news(&e, &copy);
-		entries_end(&e);
-		become_self(&owner);
+		zen_entries_end(&e);
+		zen_entries_become_self(&owner);
 	}
 	zen_follower_heard(follower, &copy);
 	return true;
@@ -284,21 +96,9 @@ catch_up(Relation table, Relation index, ZenHTable *ht, ZenFollower *follower)
 
 /* ---------- a new tree ---------- */
 
-static void
-note_later(Entries *e, uint64 tidno)
-{
-	if (e->nlater == e->later_room)
-	{
-		e->later_room = Max(1024, 2 * e->later_room);
-		e->later = e->later ? repalloc_huge(e->later, e->later_room * sizeof(uint64)) :
-			MemoryContextAllocHuge(e->versions.mcxt, e->later_room * sizeof(uint64));
-	}
-	e->later[e->nlater++] = tidno;
-}
-
 typedef struct TreeBuild
 {
-	Entries		e;
+	ZenEntries	e;
 	IndexBuildCallback give;
 	void	   *build;
 } TreeBuild;
@@ -308,7 +108,7 @@ static void
 build_other(uint64 tidno, void *arg)
 {
 	TreeBuild  *b = arg;
-	Entries    *e = &b->e;
+	ZenEntries *e = &b->e;
 
 	zen_row_versions(e->ht, tidno, &e->versions);
 	if (TransactionIdIsValid(e->versions.running))
@@ -317,17 +117,17 @@ build_other(uint64 tidno, void *arg)
 	if (e->versions.several)
 		zen_follower_doubt(e->follower, tidno);
 	if (e->versions.n > 1)
-		note_later(e, tidno);
+		zen_entries_note_later(e, tidno);
 	else if (e->versions.n == 1)
 	{
-		if (form_version(e, &e->versions.rows[0]))
+		if (zen_entries_form(e, &e->versions.rows[0]))
 		{
 			ItemPointerData tid;
 
 			zen_make_tid(&tid, tidno, 0);
 			b->give(e->index, &tid, e->form.values, e->form.isnull, true, b->build);
 		}
-		entries_done(e);
+		zen_entries_done(e);
 	}
 }
 
@@ -347,20 +147,16 @@ fill(Relation table, Relation index, ZenHTable *ht, ZenFollower *follower)
 {
 	TreeBuild  *b = palloc(sizeof(TreeBuild));
 	uint64		n;
-	Owner		owner;
+	ZenEntriesOwner owner;
 
-	become_owner(&owner, table, index);
+	zen_entries_become_owner(&owner, table, index);
 	zen_horizon_set_now();
 	follower->tree = zentree_new(index);
-	entries_begin(&b->e, table, index, ht, follower);
+	zen_entries_begin(&b->e, table, index, ht, follower);
 	n = zentree_fill(follower->tree, table, index, b->e.form.info, build_rows, b);
-	for (uint64 i = 0; i < b->e.nlater; i++)
-	{
-		CHECK_FOR_INTERRUPTS();
-		enter_row(&b->e, b->e.later[i]);
-	}
-	entries_end(&b->e);
-	become_self(&owner);
+	zen_entries_enter_later(&b->e);
+	zen_entries_end(&b->e);
+	zen_entries_become_self(&owner);
 	pfree(b);
 	return n;
 }
@@ -390,7 +186,8 @@ build_tree(Relation table, Relation index, ZenHTable *ht)
 	RelFileLocator loc = zen_rel_locator(index);
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "zen standby build", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	ZenFollower *follower = zen_follower_begin(ht, loc, zen_tidmap_nblocks(ht) * ZEN_TIDS_PER_BLOCK);
+	ZenFollower *follower = zen_follower_begin(ht, loc, zen_tidmap_nblocks(ht) * ZEN_TIDS_PER_BLOCK,
+											   zen_index_is_tree(index));
 	uint64		n;
 
 	if (follower == NULL)
@@ -435,7 +232,7 @@ typedef struct TreeReader
 	IndexScanDesc scan;
 	bool		has_entries;	/* e is set */
 	MemoryContext mcxt;
-	Entries		e;
+	ZenEntries	e;
 } TreeReader;
 
 /* Pin a tree that has all that snapshots see which were taken before.  *pinned is set also if this throws. */
@@ -531,7 +328,7 @@ reader_close(void *reader, bool failed)
 	if (failed)
 		return;
 	if (r->has_entries)
-		entries_end(&r->e);
+		zen_entries_end(&r->e);
 	pfree(r);
 }
 
@@ -550,12 +347,12 @@ reader_shows(void *reader, const ZenTreeShape *shape, const ZenTreeSlot *slot, I
 	ItemPointerData tid;
 	ZenFetch	f = {.ht = r->ht,.snapshot = r->scan->xs_snapshot,.code = ZEN_ANY_CODE};
 	bool		shows;
-	Owner		owner;
+	ZenEntriesOwner owner;
 
 	if (!r->has_entries)
 	{
 		old = MemoryContextSwitchTo(r->mcxt);
-		entries_begin(&r->e, r->scan->heapRelation, r->scan->indexRelation, r->ht, r->follower);
+		zen_entries_begin(&r->e, r->scan->heapRelation, r->scan->indexRelation, r->ht, r->follower);
 		MemoryContextSwitchTo(old);
 		r->has_entries = true;
 	}
@@ -565,14 +362,14 @@ reader_shows(void *reader, const ZenTreeShape *shape, const ZenTreeSlot *slot, I
 	if (!zen_row_fetch(&f))
 		return false;
 	zenam_slot_store(r->e.form.slot, RelationGetRelid(r->e.table));
-	become_owner(&owner, r->e.table, r->e.index);
+	zen_entries_become_owner(&owner, r->e.table, r->e.index);
 	shows = zen_indexentry_is_wanted(&r->e.form);
 	if (shows)
 	{
 		zen_indexentry_form(&r->e.form);
 		shows = zentree_is_of(shape, slot, r->e.form.values, r->e.form.isnull, tuple);
 	}
-	become_self(&owner);
+	zen_entries_become_self(&owner);
 	ExecClearTuple(r->e.form.slot);
 	return shows;
 }

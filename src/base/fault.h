@@ -156,6 +156,8 @@
 	X(S18_ABORTED_FORGOTTEN, "s18_aborted_forgotten") \
 	X(S18_TOMBSTONES_FORGOTTEN, "s18_tombstones_forgotten") \
 	X(S18_UNPROVEN, "s18_unproven") \
+	X(S19_UNHEARD, "s19_unheard") \
+	X(S19_UNCLEANED, "s19_uncleaned") \
 	X(POOL_PAUSE_CONDEMNED, "pool_pause_condemned") \
 	X(RESTAMP_SLOWLY, "restamp_slowly") \
 	X(COPY_STORED_SLOWLY, "copy_stored_slowly") \

@@ -197,6 +197,17 @@ treedir_drop(const RelFileLocator *loc)
 	zen_arena_free(tree, sizeof(ZenTree));
 }
 
+static void
+treedir_link(ZenTree *tree, const RelFileLocator *loc)
+{
+	tree->loc = *loc;
+	LWLockAcquire(zen_lock(ZEN_LOCK_TREES), LW_EXCLUSIVE);
+	Assert(*find_link(loc) == NULL && tree->next == NULL);
+	*find_link(loc) = tree;
+	pg_atomic_fetch_add_u32(&directory->n, 1);
+	LWLockRelease(zen_lock(ZEN_LOCK_TREES));
+}
+
 /* A tree without a root, in the directory. */
 static ZenTree *
 treedir_add(const RelFileLocator *loc)
@@ -207,13 +218,18 @@ treedir_add(const RelFileLocator *loc)
 	while ((tree = zen_arena_alloc(sizeof(ZenTree))) == NULL)
 		zen_find_room_or_error(&since);
 	memset(tree, 0, sizeof(ZenTree));
-	tree->loc = *loc;
 	SpinLockInit(&tree->lock);
-	LWLockAcquire(zen_lock(ZEN_LOCK_TREES), LW_EXCLUSIVE);
-	*find_link(loc) = tree;
-	pg_atomic_fetch_add_u32(&directory->n, 1);
-	LWLockRelease(zen_lock(ZEN_LOCK_TREES));
+	treedir_link(tree, loc);
 	return tree;
+}
+
+void
+zen_tree_adopt(Relation index, ZenTree *tree)
+{
+	RelFileLocator loc = zen_rel_locator(index);
+
+	Assert(tree->root != NULL);
+	treedir_link(tree, &loc);
 }
 
 /* Processes of one parallel query are not kept apart by the locks of a rebuild: then the next build clears the tree. */

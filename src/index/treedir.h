@@ -43,6 +43,13 @@ extern ZenTree *zen_tree_create(Relation index, ZenTreeKind kind, bool nulls);
  */
 extern void zen_tree_is_built(ZenTree *tree);
 
+/*
+ * zen_tree_adopt -- a whole tree that no other process can reach becomes the index's.
+ *
+ * Caller has the index for itself, and zen_tree_exists() has said that it has none.  Throws nothing.
+ */
+extern void zen_tree_adopt(Relation index, ZenTree *tree);
+
 /* zen_tree_put -- zen_tree_insert() that makes room where DRAM is full, or throws ERRCODE_OUT_OF_MEMORY. */
 extern ZenTreeResult zen_tree_put(ZenTree *tree, const ZenTreeShape *shape, const ZenTreePos *pos, uint64 flags,
 								  IndexTuple tuple, const ZenTreeGate *gate);

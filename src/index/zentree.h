@@ -32,6 +32,8 @@ typedef void (*ZenTreeRows) (IndexBuildCallback give, void *build, void *arg);
  *
  * zentree_enter -- put an entry into a tree that others may read, if it is not there.
  *
+ * zentree_clean -- take all entries out for whose TIDs callback() is true.
+ *
  * zentree_is_of -- is it the entry of a row with these columns?  *tuple, if not NULL: what an index-only scan shows of
  * the row, palloced; NULL if the entry itself will do.
  */
@@ -40,6 +42,7 @@ extern uint64 zentree_fill(ZenTree *tree, Relation table, Relation index, struct
 						   void *arg);
 extern void zentree_drop(ZenTree *tree);
 extern void zentree_enter(ZenTree *tree, const ZenTreeShape *shape, Datum *values, bool *isnull, ItemPointer tid);
+extern void zentree_clean(ZenTree *tree, Relation index, IndexBulkDeleteCallback callback, void *state);
 extern bool zentree_is_of(const ZenTreeShape *shape, const ZenTreeSlot *slot, Datum *values, bool *isnull,
 						  IndexTuple *tuple);
 

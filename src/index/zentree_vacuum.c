@@ -218,25 +218,12 @@ vacuum_visit(Walk *w)
 	return true;
 }
 
-IndexBulkDeleteResult *
-zentree_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBulkDeleteCallback callback, void *state)
+/* From one end of the tree to the other. */
+static void
+walk_leaves(Walk *w, ZenTree *tree, Relation index)
 {
-	Walk	   *w = palloc0(sizeof(Walk));
-
-	if (stats == NULL)
-		stats = palloc0(sizeof(IndexBulkDeleteResult));
-	stats->num_index_tuples = 0;
-	w->tree = zen_tree_open(info->index);
-	/* it could not be built: no process reads or writes it */
-	if (w->tree == NULL || w->tree->root == NULL)
-	{
-		Assert(!info->index->rd_index->indisvalid);
-		return stats;
-	}
-	zen_shape_make(&w->shape, info->index, w->tree->kind, w->tree->nulls);
-	w->callback = callback;
-	w->state = state;
-	w->stats = stats;
+	w->tree = tree;
+	zen_shape_make(&w->shape, index, tree->kind, tree->nulls);
 	zen_batch_init(&w->batch);
 	do
 	{
@@ -247,10 +234,44 @@ zentree_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBul
 			zen_batch_next(&w->shape, &w->batch, &w->pos);
 		w->begun = true;
 	} while (w->batch.more);
-	vacuum_shrink(w->tree, &w->shape);
-	pg_atomic_write_u64(&w->tree->entries, (uint64) stats->num_index_tuples);
-	stats->num_pages = (BlockNumber) ((uint64) pg_atomic_read_u32(&w->tree->nodes) * ZEN_NODE_SIZE / BLCKSZ + 1);
+	vacuum_shrink(tree, &w->shape);
+	pg_atomic_write_u64(&tree->entries, (uint64) w->stats->num_index_tuples);
 	zen_batch_end(&w->batch);
+}
+
+IndexBulkDeleteResult *
+zentree_bulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats, IndexBulkDeleteCallback callback, void *state)
+{
+	Walk	   *w = palloc0(sizeof(Walk));
+	ZenTree    *tree = zen_tree_open(info->index);
+
+	if (stats == NULL)
+		stats = palloc0(sizeof(IndexBulkDeleteResult));
+	stats->num_index_tuples = 0;
+	/* it could not be built: no process reads or writes it */
+	if (tree == NULL || tree->root == NULL)
+	{
+		Assert(!info->index->rd_index->indisvalid);
+		return stats;
+	}
+	w->callback = callback;
+	w->state = state;
+	w->stats = stats;
+	walk_leaves(w, tree, info->index);
+	stats->num_pages = (BlockNumber) ((uint64) pg_atomic_read_u32(&tree->nodes) * ZEN_NODE_SIZE / BLCKSZ + 1);
 	pfree(w);
 	return stats;
+}
+
+void
+zentree_clean(ZenTree *tree, Relation index, IndexBulkDeleteCallback callback, void *state)
+{
+	Walk	   *w = palloc0(sizeof(Walk));
+	IndexBulkDeleteResult stats = {0};
+
+	w->callback = callback;
+	w->state = state;
+	w->stats = &stats;
+	walk_leaves(w, tree, index);
+	pfree(w);
 }

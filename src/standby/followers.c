@@ -36,6 +36,7 @@ typedef struct Followers
 	uint64		chunks;
 	uint64		built;
 	uint64		lost;
+	uint64		kept;
 	pg_atomic_uint64 full_until;	/* TimestampTz; no tree is built before */
 	ZenFollower *of_table[ZEN_MAX_HTABLES];
 } Followers;
@@ -164,7 +165,7 @@ zen_followers_have_room(void)
 }
 
 ZenFollower *
-zen_follower_begin(const ZenHTable *ht, RelFileLocator loc, uint64 ntids)
+zen_follower_begin(const ZenHTable *ht, RelFileLocator loc, uint64 ntids, bool keepable)
 {
 	ZenFollower *f;
 
@@ -185,8 +186,10 @@ zen_follower_begin(const ZenHTable *ht, RelFileLocator loc, uint64 ntids)
 	f->htable = ht->idx;
 	f->birth_cts = ht->birth_cts;
 	f->loc = loc;
+	f->keepable = keepable;
 	f->pins = 1;
 	f->limit = f->reused_limit = PG_UINT64_MAX;
+	pg_atomic_init_u32(&f->stale, 0);
 	pg_atomic_init_u64(&f->complete, 0);
 	followers_lock(LW_EXCLUSIVE);
 	f->next = followers->of_table[ht->idx];
@@ -331,6 +334,19 @@ zen_follower_note(ZenFollower *f, uint64 tidno, uint64 full_xid)
 	followers_lock(LW_EXCLUSIVE);
 	if (!f->lost && !tell(f, tidno, full_xid))
 		lose(f);
+	followers_unlock();
+}
+
+void
+zen_followers_row_goes(uint32 htable)
+{
+	pg_memory_barrier();		/* pairs with zen_follower_begin */
+	if (((ZenFollower *volatile *) followers->of_table)[htable] == NULL)
+		return;
+	followers_lock(LW_SHARED);
+	for (ZenFollower *f = followers->of_table[htable]; f != NULL; f = f->next)
+		if (pg_atomic_read_u32(&f->stale) == 0)
+			pg_atomic_write_u32(&f->stale, 1);
 	followers_unlock();
 }
 
@@ -482,6 +498,65 @@ zen_followers_lose(uint32 htable)
 	followers_unlock();
 }
 
+/* Lose those that do not pass a test, or all. */
+static void
+lose_others(bool (*passes) (const ZenFollower *f, Oid db), Oid db)
+{
+	followers_lock(LW_EXCLUSIVE);
+	for (uint32 i = 1; i <= followers->tables; i++)
+		for (ZenFollower *f = followers->of_table[i]; f != NULL; f = f->next)
+			if (!passes(f, db))
+				lose(f);
+	followers_unlock();
+}
+
+static bool
+can_be_kept(const ZenFollower *f, Oid db)
+{
+	return f->keepable && f->ready;
+}
+
+static bool
+is_of_another(const ZenFollower *f, Oid db)
+{
+	return ZEN_LOCATOR_DB(f->loc) != db;
+}
+
+void
+zen_followers_promote(void)
+{
+	lose_others(can_be_kept, InvalidOid);
+	(void) zen_followers_sweep();
+}
+
+void
+zen_followers_lose_database(Oid db)
+{
+	if (followers->tables == 0)
+		return;
+	lose_others(is_of_another, db);
+	(void) zen_followers_sweep();
+}
+
+void *
+zen_follower_take(ZenFollower *f)
+{
+	void	   *tree = NULL;
+
+	followers_lock(LW_EXCLUSIVE);
+	Assert(f->pins > 0 && f->keepable && f->ready);
+	if (!f->lost)
+	{
+		tree = f->tree;
+		f->tree = NULL;
+		followers->kept++;
+		lose(f);
+		followers->lost--;
+	}
+	followers_unlock();
+	return tree;
+}
+
 bool
 zen_followers_sweep(void)
 {
@@ -549,5 +624,6 @@ zen_followers_stats(ZenFollowerStats *stats)
 	stats->bytes += followers->chunks * sizeof(ZenNewsChunk);
 	stats->built = followers->built;
 	stats->lost = followers->lost;
+	stats->kept = followers->kept;
 	followers_unlock();
 }

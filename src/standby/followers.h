@@ -32,6 +32,7 @@ typedef struct ZenFollower
 	uint64		birth_cts;		/* of the table; constant */
 	RelFileLocator loc;			/* of the index; constant */
 	void	   *tree;			/* constant once it is ready */
+	bool		keepable;		/* a promotion may keep the tree: constant */
 	bool		ready;			/* others may read it */
 	bool		lost;			/* it is told of nothing any more */
 	uint32		pins;			/* readers, and its builder */
@@ -54,6 +55,12 @@ typedef struct ZenFollower
 	uint64		nbits;			/* a power of 2 */
 
 	/*
+	 * 0: a bit was never set, and since the tree was begun no row has gone.
+	 * So no entry leads nowhere, or to another row.
+	 */
+	pg_atomic_uint32 stale;
+
+	/*
 	 * The tree has all that transactions have made which had ended when
 	 * PostgreSQL's count of ends was this.
 	 */
@@ -67,6 +74,7 @@ typedef struct ZenFollowerStats
 	uint64		bytes;			/* of DRAM, trees and all */
 	uint64		built;			/* since the server started */
 	uint64		lost;
+	uint64		kept;			/* by a promotion */
 } ZenFollowerStats;
 
 extern const ZenShmem zen_followers_shmem;
@@ -82,7 +90,7 @@ extern Size (*zen_follower_tree_bytes) (const void *tree);
 
 /*
  * zen_follower_begin -- a tree for the index is about to be built: from now on it is told.  Pinned; NULL: DRAM is full,
- * or was so of late.
+ * or was so of late.  keepable: it may become the index's own.
  *
  * zen_followers_have_room -- was it not?
  *
@@ -96,7 +104,7 @@ extern Size (*zen_follower_tree_bytes) (const void *tree);
  *
  * zen_follower_lose -- it is of no use any more.
  */
-extern ZenFollower *zen_follower_begin(const ZenHTable *ht, RelFileLocator loc, uint64 ntids);
+extern ZenFollower *zen_follower_begin(const ZenHTable *ht, RelFileLocator loc, uint64 ntids, bool keepable);
 extern bool zen_followers_have_room(void);
 extern bool zen_follower_ready(ZenFollower *f, uint64 nentries);
 extern ZenFollower *zen_follower_find(const ZenHTable *ht, RelFileLocator loc);
@@ -140,6 +148,7 @@ zen_follower_doubt(ZenFollower *f, uint64 tidno)
 	uint64		bit = tidno & (f->nbits - 1);
 
 	pg_atomic_fetch_or_u32(&f->doubtful[bit / 32], (uint32) 1 << (bit % 32));
+	pg_atomic_write_u32(&f->stale, 1);
 }
 
 /* zen_follower_doubts -- may the tree have an entry of another row, or another key, for the TID? */
@@ -157,6 +166,8 @@ zen_follower_doubts(const ZenFollower *f, uint64 tidno)
  * zen_followers_tell -- a row of full_xid, which has not ended, stands under the TID; reused: perhaps not the first.
  * It was pushed before.
  *
+ * zen_followers_row_goes -- a row's tombstone was pushed, which may abort.
+ *
  * zen_followers_lose -- those of a table, or of all tables (0), are of no use any more.
  *
  * zen_followers_sweep -- free those that are lost; true if there were any.
@@ -168,10 +179,25 @@ zen_follower_doubts(const ZenFollower *f, uint64 tidno)
  * zen_followers_stats -- for views.
  */
 extern void zen_followers_tell(uint32 htable, uint64 tidno, uint64 full_xid, bool reused);
+extern void zen_followers_row_goes(uint32 htable);
 extern void zen_followers_lose(uint32 htable);
 extern bool zen_followers_sweep(void);
 extern bool zen_followers_give_room(void);
 extern void zen_followers_forget_files(bool (*exists) (RelFileLocator loc));
 extern void zen_followers_stats(ZenFollowerStats *stats);
+
+/* ---------- a promotion ---------- */
+
+/*
+ * zen_followers_promote -- replay is over, and its readers have ended.  Those whose trees nobody can keep are lost.
+ *
+ * zen_follower_take -- the tree of a follower that the caller has pinned: it is the caller's, and the follower is lost.
+ * NULL: it is lost already.
+ *
+ * zen_followers_lose_database -- the tables of a database have the indexes that they need: what is left is lost.
+ */
+extern void zen_followers_promote(void);
+extern void *zen_follower_take(ZenFollower *f);
+extern void zen_followers_lose_database(Oid db);
 
 #endif							/* ZEN_FOLLOWERS_H */

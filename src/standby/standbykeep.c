@@ -185,12 +185,18 @@ zen_standby_promote(bool keep)
 		zen_standby_become(ZEN_STANDBY_WAITING);
 		zen_standby_end_readers();
 		/* pinned: by a reader that has ended, and is about to let go */
-		zen_followers_lose(0);
-		(void) zen_followers_sweep();
+		if (keep)
+			zen_followers_promote();
+		else
+			zen_followers_lose(0);
 		if (keep)
 			kept = keep_maps();
 		if (kept == NULL)
+		{
+			zen_followers_lose(0);
 			zen_standby_drop();
+		}
+		(void) zen_followers_sweep();
 	}
 	if (zen_standby_state() != ZEN_STANDBY_ENDED)
 		zen_standby_become(ZEN_STANDBY_ENDED);

@@ -427,6 +427,8 @@ push(ZenSlot slot, uint64 full_xid)
 	zen_word_unlock(word, zen_word_with_entry(w, v));
 	if (begins)
 		zen_followers_tell(ht->idx, tidno, full_xid, zen_word_state(w) != ZEN_WORD_UNUSED);
+	else if ((h.word1 & ZEN_DELETED) != 0)
+		zen_followers_row_goes(ht->idx);
 	if (copy != NULL && head != NULL)
 		replace(head, copy);
 	zen_standby_dirty = true;

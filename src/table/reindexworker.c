@@ -16,6 +16,7 @@
 #include "nvm/htable.h"
 #include "pgstat.h"
 #include "recovery/gate.h"
+#include "standby/followers.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/lmgr.h"
@@ -299,6 +300,7 @@ zen_reindex_worker_main(Datum arg)
 		CHECK_FOR_INTERRUPTS();
 		ms = Min(2 * ms, FIRST_PAUSE_MS << (TRIES - 2));
 	}
+	zen_followers_lose_database(db);
 	ereport(LOG,
 			(errmsg("zen has rebuilt the indexes of %u tables of database %u in %ld ms", rebuilt, db,
 					TimestampDifferenceMilliseconds(start, GetCurrentTimestamp()))));

@@ -41,6 +41,8 @@
 								 * others may be using the other indexes */
 #define HOLDER		8			/* times the COMMIT PREPAREDs that hold it */
 
+bool		(*zen_reindex_keeps_tree) (Relation table, Relation index, ZenHTable *ht) = NULL;
+
 #define LOCK_SUBID	0x7a65		/* no column of a table has this number */
 
 /* A rebuild under way in this process, innermost first: functions in index expressions may read tables. */
@@ -233,6 +235,15 @@ is_to_refuse_rows(Relation index)
 	return index->rd_index->indisunique && zen_index_is_tree(index) && is_given_up(index);
 }
 
+/* The table was never sound, and no row of it is in doubt: has the promotion kept a tree for the index? */
+static bool
+keeps_tree(Rebuild *r, Relation index)
+{
+	return zen_index_is_tree(index) && index->rd_index->indisvalid && !r->in_use &&
+		!zen_reindex_held_by_prepared(RelationGetRelid(r->rel), ShareLock) &&
+		zen_reindex_keeps_tree(r->rel, index, r->ht);
+}
+
 /* Rebuild one index of the table, unless it is not lost, is held by a prepared transaction, or was just built. */
 static void
 rebuild_index(Rebuild *r, Oid indexoid)
@@ -262,7 +273,7 @@ rebuild_index(Rebuild *r, Oid indexoid)
 		set_workers(index);
 		/* an init fork's contents may already be in the main fork */
 		RelationTruncate(index, 0);
-		if (!is_to_refuse_rows(index))
+		if (!is_to_refuse_rows(index) && !keeps_tree(r, index))
 			index->rd_indam->ambuild(r->rel, index, info);
 		r->index = InvalidOid;
 		r->index_name = NULL;

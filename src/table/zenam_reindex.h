@@ -62,6 +62,12 @@ extern Oid	zen_reindex_blamed(void);
  */
 extern void zen_reindex_give_up(Oid index);
 
+/*
+ * zen_reindex_keeps_tree -- a promotion may have kept a tree for an index of zentree that is not there: then it is the
+ * index's, whole, and true.  False: it must be built.  May throw what a build throws.  admin/ sets it.
+ */
+extern bool (*zen_reindex_keeps_tree) (Relation table, Relation index, ZenHTable *ht);
+
 /* zen_reindex_relid -- the relation of an HTable of this database; InvalidOid if pg_class does not lead to it. */
 extern Oid	zen_reindex_relid(ZenHTable *ht);
 
