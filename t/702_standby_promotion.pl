@@ -32,6 +32,7 @@ my $primary = twin_primary(pool_size => '64MB', dram_size => '96MB',
 	conf => "zen.pool_max_size = 256MB
 max_prepared_transactions = 20
 zen.deltas = on
+log_min_messages = debug1
 ");
 $primary->start;
 my $dbh = connect_db($primary);
@@ -146,12 +147,12 @@ sub read_trees
 # keeps_trees -- of tables that no prepared transaction has changed they are the indexes'; that of zen_read is.
 sub keeps_trees
 {
-	my ($db, $least) = @_;
+	my ($db, $node, $offset, $least) = @_;
 	wait_recovered($db);
 	wait_for('what is left of trees to go',
 		sub { value($db, 'SELECT trees = 0 AND tree_bytes = 0 FROM zen_stat_standby') });
-	my $kept = value($db, 'SELECT trees_kept FROM zen_stat_standby');
-	return cmp_ok($kept, '>=', $least // 1, "... trees are kept ($kept)");
+	my $kept = () = log_since($node, $offset) =~ /index "\w+" keeps the tree/g;
+	return cmp_ok($kept, '>=', $least, "... trees are kept ($kept)");
 }
 
 # same_by_trees -- one test: zen tables have the keys of their twins, by their indexes of zentree.
@@ -195,7 +196,7 @@ sub test_round
 	wait_for('the end of recovery', sub { !value($dbh, 'SELECT pg_is_in_recovery()') });
 	are_twins($dbh, $name);
 	reads_some($standby, $offset, $name);
-	keeps_trees($dbh);
+	keeps_trees($dbh, $standby, $offset, 1);
 	is(balances($dbh), 1000 * 1000, '... the sum of balances');
 	is(value($heap, 'SELECT sum(balance) FROM heap_account'), $sum, '... a reader of heap goes on');
 	is(state_of($heap, 'SELECT count(*) FROM zen_account'), '40001', '... and has no snapshot for zen');
@@ -328,8 +329,9 @@ sub test_trees
 			'UPDATE AM_account SET id = id + 500000 WHERE id % 50 = 3'));
 	caught_up($node);
 	read_trees($node) if $how eq 'read late';
+	my $offset = log_size($node);
 	my $promoted = promoted($node);
-	keeps_trees($promoted, 6);
+	keeps_trees($promoted, $node, $offset, 6);
 	same_by_trees($promoted, '... they have all keys');
 	are_twins($promoted, '... and the tables all rows');
 	is_sound($promoted, '...');

@@ -151,9 +151,12 @@ adopt(Relation table, Relation index, ZenHTable *ht)
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(adoption_failed, PointerGetDatum(follower));
 	zen_follower_unpin(follower);
-	if (tree != NULL)
-		zen_tree_adopt(index, tree);
-	return tree != NULL;
+	if (tree == NULL)
+		return false;
+	zen_tree_adopt(index, tree);
+	ereport(DEBUG1,
+			(errmsg_internal("index \"%s\" keeps the tree of the standby", RelationGetRelationName(index))));
+	return true;
 }
 
 void

@@ -303,7 +303,6 @@ zen_view_standby(PG_FUNCTION_ARGS)
 	zen_put_int64(&row, (int64) trees.trees);
 	zen_put_int64(&row, (int64) trees.built);
 	zen_put_int64(&row, (int64) trees.lost);
-	zen_put_int64(&row, (int64) trees.kept);
 	zen_put_int64(&row, (int64) trees.news);
 	zen_put_int64(&row, (int64) trees.bytes);
 	PG_RETURN_DATUM(zen_end_row(&row));

@@ -36,7 +36,6 @@ typedef struct Followers
 	uint64		chunks;
 	uint64		built;
 	uint64		lost;
-	uint64		kept;
 	pg_atomic_uint64 full_until;	/* TimestampTz; no tree is built before */
 	ZenFollower *of_table[ZEN_MAX_HTABLES];
 } Followers;
@@ -549,9 +548,7 @@ zen_follower_take(ZenFollower *f)
 	{
 		tree = f->tree;
 		f->tree = NULL;
-		followers->kept++;
 		lose(f);
-		followers->lost--;
 	}
 	followers_unlock();
 	return tree;
@@ -624,6 +621,5 @@ zen_followers_stats(ZenFollowerStats *stats)
 	stats->bytes += followers->chunks * sizeof(ZenNewsChunk);
 	stats->built = followers->built;
 	stats->lost = followers->lost;
-	stats->kept = followers->kept;
 	followers_unlock();
 }

@@ -74,7 +74,6 @@ typedef struct ZenFollowerStats
 	uint64		bytes;			/* of DRAM, trees and all */
 	uint64		built;			/* since the server started */
 	uint64		lost;
-	uint64		kept;			/* by a promotion */
 } ZenFollowerStats;
 
 extern const ZenShmem zen_followers_shmem;
