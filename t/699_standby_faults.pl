@@ -73,7 +73,7 @@ for my $fault (sort keys %kept)
 	is(kept_wrong($_, $kept{$fault}) ? 1 : 0, $_ eq 'none' ? 0 : 1, "$fault: what it breaks, with $_")
 	  for 'none', $fault;
 }
-for my $fault (qw(none s19_unheard s19_uncleaned))
+for my $fault (qw(none s13_undoubted s19_unheard s19_uncleaned))
 {
 	is(tree_wrong($fault) ? 1 : 0, $fault eq 'none' ? 0 : 1, "$fault: what it breaks");
 }
@@ -473,9 +473,24 @@ sub tree_wrong
 	run_all($there, 'SET enable_seqscan = off');
 	is(value($there, 'SELECT count(*) FROM zen_p WHERE id <= 20'), 20, "$fault: a tree stands in");
 	$there->disconnect;
-	run_all($dbh, both('DELETE FROM AM_p WHERE id BETWEEN 100 AND 150'), 'VACUUM zen_p',
-		both('INSERT INTO AM_p SELECT g, 2 FROM generate_series(5001, 5040) g',
-			'UPDATE AM_p SET id = 7777 WHERE id = 9'));
+	my $reused = 0;
+	run_all($dbh, 'CREATE TABLE deleted (r text)');
+	my $row = q{concat((zen_p.ctid::text::point)[0], ' ', (zen_p.ctid::text::point)[1]::int % 256)};    # without code
+	for my $i (1 .. 8)
+	{
+		run_all($dbh, "INSERT INTO deleted SELECT $row FROM zen_p WHERE id BETWEEN 300 AND 900");
+		for my $change (both('DELETE FROM AM_p WHERE id BETWEEN 300 AND 900'), 'VACUUM zen_p',
+			both("INSERT INTO AM_p SELECT g, $i FROM generate_series(300, 899) g"))
+		{
+			my $other = connect_db($primary);
+			run_all($other, $change);
+			$other->disconnect;
+		}
+		$reused += value($dbh, "SELECT count(*) FROM zen_p JOIN deleted ON r = $row");
+		run_all($dbh, both("UPDATE AM_p SET id = 5000 + id + $i * 300 WHERE id BETWEEN 400 AND 500"));
+	}
+	run_all($dbh, 'DROP TABLE deleted');
+	cmp_ok($reused, '>', 0, "$fault: TIDs are used again");
 	followed($node);
 	my $promoted = promoted($node);
 	run_all($promoted, both('INSERT INTO AM_p SELECT g, 3 FROM generate_series(6001, 6100) g'),

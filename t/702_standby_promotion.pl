@@ -385,11 +385,15 @@ sub test_damaged
 	$there = connect_db($node);
 	is(value($there, "SELECT count(*) FROM zen_account WHERE ctid = '$none'"), 0, 'a bit of a row has flipped');
 	is(state_of($there, 'SELECT sum(balance) FROM zen_account'), 'XX001', '... and of another one');
+	# a tree that lacks the latter
+	run_all($there, 'SET enable_seqscan = off');
+	is(value($there, 'SELECT count(*) FROM zen_account WHERE id = 28001'), 0, '... which no index has');
 	$there->disconnect;
 	my $offset = log_size($node);
 	my $promoted = promoted($node);
 	reads_some($node, $offset, '... promoted');
 	are_twins($promoted, '... all rows are there');
+	same_by_trees($promoted, '... also by trees');
 	is_sound($promoted, '...');
 	$promoted->disconnect;
 	$node->stop;

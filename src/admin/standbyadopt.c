@@ -89,7 +89,7 @@ check_entries(Adoption *a)
 		rows += has_row(a, t);
 	zentree_clean(a->e.tree, a->e.index, count_entry, &entries);
 	Assert(entries == rows || a->e.form.info->ii_Predicate != NIL ||
-		   ZEN_FAULT(S19_UNHEARD) || ZEN_FAULT(S19_UNCLEANED));
+		   ZEN_FAULT(S13_UNDOUBTED) || ZEN_FAULT(S19_UNHEARD) || ZEN_FAULT(S19_UNCLEANED));
 }
 #endif
 
