@@ -5,8 +5,9 @@
 #
 # With ZEN_NODES_STANDBYS, a mode of pools, standbys follow and read zen tables: zen.standby_reads is on, and
 # zen.stream = replica, but with wal_level = minimal.  026_overwrite_contrecord fills a segment of the log to its end
-# within one transaction.  So rows must come to the log before the commit: zen.spill_threshold = 0.  039_end_of_wal
-# writes records by hand behind the last one.  So zen's workers must have written theirs, which they do after a crash.
+# within one transaction.  So rows must come to the log before the commit: zen.spill_threshold = 0.  027_stream_regress
+# has more tables than others: zen.dram_size.  039_end_of_wal writes records by hand behind the last one.  So zen's
+# workers must have written theirs, which they do after a crash.
 
 package ZenNodes;
 
@@ -28,6 +29,7 @@ sub init
 	  for q{shared_preload_libraries = 'zen'}, sprintf(q{zen.pool_mode = '%s'}, $mode || 'emulated'),
 	  q{zen.pool_size = '128MB'}, q{zen.dram_size = '128MB'},
 	  $mode ? (q{zen.standby_reads = on}, q{zen.pool_max_size = '1GB'}) : (),
+	  $0 =~ /027_stream_regress/ ? q{zen.dram_size = '512MB'} : (),
 	  $0 =~ /026_overwrite_contrecord/ ? q{zen.spill_threshold = 0} : ();
 	return;
 }
