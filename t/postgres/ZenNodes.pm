@@ -52,10 +52,22 @@ sub add_extension
 	return;
 }
 
-sub set_stream
+# What the configuration says now: a test may have added to it.
+sub setting
+{
+	my ($node, $name) = @_;
+	my $value = `$ENV{ZEN_NODES_BIN}/postgres -C $name -D '@{[ $node->data_dir ]}' 2>/dev/null`;
+	chomp $value;
+	return $value;
+}
+
+sub set_conf
 {
 	my ($node) = @_;
-	my $level = `$ENV{ZEN_NODES_BIN}/postgres -C wal_level -D '@{[ $node->data_dir ]}' 2>/dev/null`;
+	my $libraries = setting($node, 'shared_preload_libraries');
+	$node->append_conf('postgresql.conf', "shared_preload_libraries = 'zen, $libraries'")
+	  if $libraries ne '' && $libraries !~ /\bzen\b/;
+	my $level = setting($node, 'wal_level');
 	my $stream = $mode && $level !~ /minimal/ ? 'replica' : $level =~ /logical/ ? 'logical' : 'off';
 	$node->append_conf('postgresql.conf', "zen.stream = '$stream'");
 	return;
@@ -64,7 +76,7 @@ sub set_stream
 sub start
 {
 	my ($node, %params) = @_;
-	set_stream($node);
+	set_conf($node);
 	my $offset = -s $node->logfile || 0;
 	my $started = $own_of{start}->($node, %params);
 	if ($started && !$complete{ $node->data_dir }++) { add_extension($node) }
@@ -75,7 +87,7 @@ sub start
 sub restart
 {
 	my ($node) = @_;
-	set_stream($node);
+	set_conf($node);
 	return $own_of{restart}->($node);
 }
 
