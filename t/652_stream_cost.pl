@@ -7,6 +7,7 @@
 # - thousands of commits, whose slots are those of commits before: two fences each, and no slot is scrubbed for one
 # - bytes of WAL are at most heap's, without its full pages.  It is otherwise with zen.stream = replica: a record for
 #   copies has whole versions, where heap's has what differs; with wal_level = logical it comes besides the changed rows
+# - each start tells copies of the tables that there are; for a few that is one record
 #
 # In mode wal a commit waits for the WAL as heap's does, unless it is asynchronous.
 
@@ -49,6 +50,7 @@ sub test_stream
 {
 	my ($stream, $level) = @_;
 	restart_with($stream, $level);
+	test_start("$stream, wal_level = $level") if $stream eq 'replica';
 	for my $am ('heap', 'zen')
 	{
 		run_all($dbh, "DROP TABLE IF EXISTS t_$am", "CREATE TABLE t_$am (id int PRIMARY KEY, n int, v text) USING $am",
@@ -60,6 +62,24 @@ sub test_stream
 	test_bytes("$stream, wal_level = $level", $stream, $level) if $stream ne 'off';
 	test_waits("$stream, wal_level = $level", $stream);
 	test_many("$stream, wal_level = $level", $stream);
+	return;
+}
+
+# --- a start ----------------------------------------------------------------
+
+# How many records of a kind are there from a place on?
+sub records
+{
+	my ($kind, $from) = @_;
+	return value($dbh, "SELECT count(*) FROM pg_get_wal_records_info('$from', pg_current_wal_flush_lsn())"
+		  . " WHERE resource_manager = 'zen' AND record_type = '$kind'");
+}
+
+sub test_start
+{
+	my ($what) = @_;
+	is(records('TABLES', value($dbh, 'SELECT redo_lsn FROM pg_control_checkpoint()')), 1,
+		"$what: a start has one record of the tables");
 	return;
 }
 
@@ -188,8 +208,7 @@ sub test_many
 	$fences = value($dbh, 'SELECT fences FROM zen_stat') - $fences;
 	cmp_ok($fences / $n, '<', 2.1, sprintf '%s: %.3f fences a commit', $what, $fences / $n);
 	return if $stream ne 'replica';
-	my $scrubs = value($dbh, "SELECT count(*) FROM pg_get_wal_records_info('$begin', pg_current_wal_flush_lsn())"
-		  . q{ WHERE resource_manager = 'zen' AND record_type = 'SCRUB'});
+	my $scrubs = records('SCRUB', $begin);
 	cmp_ok($scrubs, '<', $n / 1000, "$what: $scrubs of $n commits had to scrub a slot, and to wait for it");
 	return;
 }

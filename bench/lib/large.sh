@@ -8,6 +8,7 @@
 # large_create SERVER KIND ROWS [SETTING=VALUE...]
 #                                Creates and starts it, with empty tables small and large of KIND: zen, heap or
 #                                unlogged. Room for ROWS rows in the large one; checkpoints are far between.
+# large_tables SERVER KIND       The tables alone.
 # large_fill SERVER ROWS         Loads 1,000 rows into the small table and ROWS into the large one, of 100 bytes with a
 #                                primary key, in transactions of 2 million.
 # large_restart SERVER ROWS      Starts it; prints the seconds to the first answer from the small table, and to that of
@@ -29,7 +30,7 @@ large_need_mb() { echo $(($(large_pool_mb "$1") + 2048 + $1 / 15000)); }
 large_sql() { "$PGBIN/psql" $(server_conn "$1") -d postgres -XqAt -v ON_ERROR_STOP=1 "${@:2}"; }
 
 large_create() {
-	local table settings=("${large_settings[@]}")
+	local settings=("${large_settings[@]}")
 	if [ "$2" = zen ]; then
 		settings+=(zen.pool_size="$(large_pool_mb "$3")"MB zen.dram_size=4GB)
 	else
@@ -37,6 +38,11 @@ large_create() {
 	fi
 	server_create "$1" "${settings[@]}" "${@:4}"
 	server_start "$1"
+	large_tables "$1" "$2"
+}
+
+large_tables() {
+	local table
 	[ "$2" != zen ] || large_sql "$1" -c "CREATE EXTENSION zen"
 	for table in small large; do
 		large_sql "$1" -c "CREATE $([ "$2" != unlogged ] || echo UNLOGGED) TABLE $table (

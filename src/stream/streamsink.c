@@ -37,7 +37,7 @@
 #define COPY_BYTES		((Size) 65000)	/* in their slots */
 #define MAX_VANISHING	512
 #define IMAGE_WORDS		4096	/* of the page directory, in a record */
-#define IMAGE_ENTRIES	128		/* of the HTable directory */
+#define IMAGE_ENTRIES	128		/* in use, of the HTable directory */
 
 /* with the tail slot, which is pending, too */
 StaticAssertDecl(COPY_VERSIONS < MAX_PENDING && COPY_BYTES + ZEN_PAGE_SIZE <= PENDING_BYTES, "one record");
@@ -563,22 +563,28 @@ entry_is_zero(const ZenHTableEntry *e)
 	return true;
 }
 
+/* The HTable directory.  A record reaches as far as it has room for the entries in use: mostly to the end. */
 static void
-log_tables(uint32 from)
+log_tables(void)
 {
-	uint32		range[2] = {from, from + IMAGE_ENTRIES};
 	char		entries[IMAGE_ENTRIES * (sizeof(uint32) + sizeof(ZenHTableEntry))];
-	Size		n = 0;
+	uint32		range[2] = {0, 0};
 
-	for (uint32 i = from; i < from + IMAGE_ENTRIES; i++)
+	while (range[0] < ZEN_MAX_HTABLES)
 	{
-		if (entry_is_zero(&zen_pool.htables[i]))
-			continue;
-		memcpy(entries + n, &i, sizeof(i));
-		memcpy(entries + n + sizeof(i), &zen_pool.htables[i], sizeof(ZenHTableEntry));
-		n += sizeof(i) + sizeof(ZenHTableEntry);
+		Size		n = 0;
+
+		for (uint32 i = range[0]; i < ZEN_MAX_HTABLES && n < sizeof(entries); range[1] = ++i)
+		{
+			if (entry_is_zero(&zen_pool.htables[i]))
+				continue;
+			memcpy(entries + n, &i, sizeof(i));
+			memcpy(entries + n + sizeof(i), &zen_pool.htables[i], sizeof(ZenHTableEntry));
+			n += sizeof(i) + sizeof(ZenHTableEntry);
+		}
+		copy_insert(ZEN_XLOG_TABLES, range, sizeof(range), entries, n);
+		range[0] = range[1];
 	}
-	copy_insert(ZEN_XLOG_TABLES, range, sizeof(range), entries, n);
 }
 
 /* Prepared transactions; all others that were in doubt have ended. */
@@ -731,8 +737,8 @@ zen_streamsink_recovered(void)
 	if (zen_copies())
 	{
 		note_stored(zen_pool.cts_mark, 4 * ZEN_LINE);	/* raised since */
-		for (uint32 i = 0; i < ZEN_MAX_HTABLES && !ZEN_FAULT(R18_NO_IMAGE); i += IMAGE_ENTRIES)
-			log_tables(i);
+		if (!ZEN_FAULT(R18_NO_IMAGE))
+			log_tables();
 		if (ZEN_FAULT(R18_PAGES_LATE))
 			copy_pages();
 		tell_dram(zen_copy_dram_needs());

@@ -5,8 +5,9 @@
 #
 # With ZEN_NODES_STANDBYS, a mode of pools, standbys follow and read zen tables: zen.standby_reads is on, and
 # zen.stream = replica, but with wal_level = minimal.  026_overwrite_contrecord fills a segment of the log to its end
-# within one transaction.  So rows must come to the log before the commit: zen.spill_threshold = 0.  039_end_of_wal
-# writes records by hand behind the last one.  So zen's workers must have written theirs, which they do after a crash.
+# within one transaction.  So rows must come to the log before the commit: zen.spill_threshold = 0.  027_stream_regress
+# has more tables than others: zen.dram_size.  039_end_of_wal writes records by hand behind the last one.  So zen's
+# workers must have written theirs, which they do after a crash.
 
 package ZenNodes;
 
@@ -28,6 +29,7 @@ sub init
 	  for q{shared_preload_libraries = 'zen'}, sprintf(q{zen.pool_mode = '%s'}, $mode || 'emulated'),
 	  q{zen.pool_size = '128MB'}, q{zen.dram_size = '128MB'},
 	  $mode ? (q{zen.standby_reads = on}, q{zen.pool_max_size = '1GB'}) : (),
+	  $0 =~ /027_stream_regress/ ? q{zen.dram_size = '512MB'} : (),
 	  $0 =~ /026_overwrite_contrecord/ ? q{zen.spill_threshold = 0} : ();
 	return;
 }
@@ -50,10 +52,22 @@ sub add_extension
 	return;
 }
 
-sub set_stream
+# What the configuration says now: a test may have added to it.
+sub setting
+{
+	my ($node, $name) = @_;
+	my $value = `$ENV{ZEN_NODES_BIN}/postgres -C $name -D '@{[ $node->data_dir ]}' 2>/dev/null`;
+	chomp $value;
+	return $value;
+}
+
+sub set_conf
 {
 	my ($node) = @_;
-	my $level = `$ENV{ZEN_NODES_BIN}/postgres -C wal_level -D '@{[ $node->data_dir ]}' 2>/dev/null`;
+	my $libraries = setting($node, 'shared_preload_libraries');
+	$node->append_conf('postgresql.conf', "shared_preload_libraries = 'zen, $libraries'")
+	  if $libraries ne '' && $libraries !~ /\bzen\b/;
+	my $level = setting($node, 'wal_level');
 	my $stream = $mode && $level !~ /minimal/ ? 'replica' : $level =~ /logical/ ? 'logical' : 'off';
 	$node->append_conf('postgresql.conf', "zen.stream = '$stream'");
 	return;
@@ -62,7 +76,7 @@ sub set_stream
 sub start
 {
 	my ($node, %params) = @_;
-	set_stream($node);
+	set_conf($node);
 	my $offset = -s $node->logfile || 0;
 	my $started = $own_of{start}->($node, %params);
 	if ($started && !$complete{ $node->data_dir }++) { add_extension($node) }
@@ -73,7 +87,7 @@ sub start
 sub restart
 {
 	my ($node) = @_;
-	set_stream($node);
+	set_conf($node);
 	return $own_of{restart}->($node);
 }
 

@@ -50,9 +50,9 @@ my %reasons = (
 	'name' => 'the test names heap, or lists access methods or what depends on them',
 	'kept' => 'zen.debug_keep_plans: EXPLAIN shows the node where this script cannot take it out',
 	'tree' => 'zen.default_index = zentree: what PostgreSQL, or zen, does with a btree only',
-	'worker' => 'after a crash a worker of zen visits each database that has zen tables, and so it has statistics',
 	'database' => 'a database with zen tables is no template, and moves to no other tablespace (doc/compatibility.md)',
-	'vacuum' => 'VACUUM of zen tables makes no passes over indexes',
+	'vacuum' => 'VACUUM of zen tables makes no passes over indexes, and waits for no pin',
+	'conflict' => 'a reader of a zen table on a standby holds no pin for which the replay of VACUUM would wait',
 	'unlogged' => 'zen tables cannot be made UNLOGGED (doc/compatibility.md)');
 
 ## SQL

@@ -59,7 +59,8 @@ tools_import() {
 daemon() {
 	local name=$1
 	shift
-	as_user setpriv --pdeathsig TERM "$@" >"$ZEN_TMP/$name.log" 2>&1 </dev/null &
+	# A function's child would be a shell, whose death the program takes for a TERM.
+	"${AS_USER[@]}" setpriv --pdeathsig TERM "$@" >"$ZEN_TMP/$name.log" 2>&1 </dev/null &
 	echo $! >"$ZEN_TMP/pids/$name"
 	disown # so that bash says nothing when it is killed
 }

@@ -4,6 +4,13 @@
 #
 # The data directories lie on one file system, as they would on DAX, with the pool in them, and the WAL on another one
 # (doc/operations.md, "A pool on a DAX file system").
+#
+# bench/failover uses it, too, with other settings.
+
+patroni_settings=(shared_buffers=16MB fsync=off dynamic_shared_memory_type=mmap)
+patroni_zen_settings=(zen.pool_path=zen.pool zen.pool_mode=emulated zen.pool_size=64MB zen.dram_size=64MB
+	zen.stream=replica)
+patroni_first=a # the node whose file patronictl reads
 
 etcd_begin() {
 	local client peer
@@ -17,8 +24,18 @@ etcd_begin() {
 	wait_for 60 as_user env ETCDCTL_API=3 etcdctl "--endpoints=127.0.0.1:$client" endpoint health >/dev/null 2>&1
 }
 
-# NAME SCOPE PRELOAD [MAX-RATE [CLONEFROM]]
+# SETTING=VALUE...
+as_yaml() {
+	local setting
+	for setting in "$@"; do
+		printf "%8s%s: '%s'\n" "" "${setting%%=*}" "${setting#*=}"
+	done
+}
+
+# NAME SCOPE PRELOAD PORT [MAX-RATE [CLONEFROM]]
 patroni_conf() {
+	local settings=("${patroni_settings[@]}")
+	[ "$3" = "" ] || settings+=("${patroni_zen_settings[@]}")
 	as_user tee "$ZEN_TMP/$1.yml" >/dev/null <<-END
 		scope: $2
 		name: $1
@@ -35,12 +52,8 @@ patroni_conf() {
 		      use_pg_rewind: true
 		      parameters:
 		        shared_preload_libraries: "$3"
-		        shared_buffers: 16MB
-		        fsync: "off"
-		        dynamic_shared_memory_type: mmap
 		        unix_socket_directories: "$ZEN_TMP"
-		$([ "$3" = "" ] || printf '%8s%s\n' '' "zen.pool_path: zen.pool" '' "zen.pool_mode: emulated" \
-			'' "zen.pool_size: 64MB" '' "zen.dram_size: 64MB" '' "zen.stream: replica")
+		$(as_yaml "${settings[@]}")
 		  initdb:
 		  - encoding: UTF8
 		  - no-locale
@@ -80,8 +93,8 @@ node_begin() {
 
 agent_begin() { daemon "patroni-$1" patroni "$ZEN_TMP/$1.yml"; }
 
-patroni_ctl() { as_user timeout "$command_s" patronictl -c "$ZEN_TMP/a.yml" "$@"; }
-patroni_runs() { runs "$1" patronictl -c "$ZEN_TMP/a.yml" "${@:2}"; }
+patroni_ctl() { as_user timeout "$command_s" patronictl -c "$ZEN_TMP/$patroni_first.yml" "$@"; }
+patroni_runs() { runs "$1" patronictl -c "$ZEN_TMP/$patroni_first.yml" "${@:2}"; }
 
 leads() { wait_for $start_s answers "$1" "SELECT pg_is_in_recovery()" f; }
 
