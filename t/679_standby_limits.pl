@@ -4,8 +4,9 @@
 # - S8: rows change all the time while a snapshot is held: DRAM stays flat, and no query is cancelled
 # - S9: DRAM is full: by versions for a held snapshot, then by a transaction that has not ended
 #
+# XIDS=n: so many xids are really used before pg_xact is cut; by itself the server begins close to the cut.
 # HOT_UPDATES=n updates of the hot row, three times (default 5000).  HOT_S=n seconds of updates of hot rows under one
-# snapshot (default 4), HOT_RATE=n of them a second (default 300).
+# snapshot (default 3), HOT_RATE=n of them a second (default 300).
 
 use strict;
 use warnings;
@@ -22,7 +23,7 @@ use Test::More;
 use Time::HiRes qw(sleep time);
 use ZenTest;
 
-use constant { HOT_UPDATES => $ENV{HOT_UPDATES} || 5000, WIDE_ROWS => 18000, HOT_S => $ENV{HOT_S} || 4,
+use constant { HOT_UPDATES => $ENV{HOT_UPDATES} || 5000, WIDE_ROWS => 18000, HOT_S => $ENV{HOT_S} || 3,
 	HOT_RATE => $ENV{HOT_RATE} || 300, HOT_ROWS => 20, SAMPLES => 60 };
 
 skip_unless_zen();
@@ -62,7 +63,8 @@ sub is_read
 
 sub test_old_xids
 {
-	my $all = new_primary('old', FIRST_XID);
+	my $all = new_primary('old', $ENV{XIDS} ? 0 : FIRST_XID);
+	$all->{xids} = $ENV{XIDS};
 	my $standby = standby_of($all, 'old_standby', 'max_standby_streaming_delay = 0');
 	update_rows($all);
 	caught_up($all);
@@ -75,6 +77,7 @@ sub test_old_xids
 	caught_up($all);
 	run_all($all->{dbh}, q{ROLLBACK PREPARED 'y'});
 	cut($all);
+	note('the oldest xid is ' . value($all->{dbh}, 'SELECT oldest_xid FROM pg_control_checkpoint()'));
 	is_read($all, 'behind the cut');
 	isnt(state_of($holder, 'SELECT sum(v) FROM ag'), '', '... that snapshot is in conflict with VACUUM, as with heap');
 	$holder->disconnect;
@@ -244,7 +247,7 @@ sub test_hot_rows
 	is("$samples[-1]{conflicts} $samples[-1]{scans}", "0 $samples[0]{scans}", '... without a conflict');
 	is(value($on_standby, q{SELECT sum(confl_tablespace + confl_lock + confl_snapshot + confl_bufferpin
 		+ confl_deadlock) FROM pg_stat_database_conflicts}), 0, '... of whatever kind');
-	diag(sprintf 'hot rows: %d updates in %d s, version_bytes + queue_bytes %s, dram_used %s', $updates, HOT_S,
+	note(sprintf 'hot rows: %d updates in %d s, version_bytes + queue_bytes %s, dram_used %s', $updates, HOT_S,
 		map { my $what = $_; join ' ', map { $what->($samples[ $_ * $#samples / 6 ]) } 0 .. 6 }
 		  sub { $_[0]{version_bytes} + $_[0]{queue_bytes} }, sub { $_[0]{dram_used} });
 	$_->{dbh}->disconnect for values %reader;
@@ -291,13 +294,21 @@ sub test_held
 	caught_up($all);
 	run_all($holder, 'BEGIN ISOLATION LEVEL REPEATABLE READ');
 	is(differ($holder), 0, 'a snapshot, and more rows than zen.dram_size has room for');
+	my $offset = log_size($all->{standby});
 	for my $i (1 .. 4)
 	{
 		run_all($all->{dbh}, "UPDATE zen_wide SET v = v + $i WHERE id % 4 = $_") for 0 .. 3;
 	}
 	caught_up($all);
-	isnt(state_of($holder, 'SELECT sum(v) FROM zen_wide'), '', '... is cancelled');
+	my $result = run_sql($holder, 'SELECT sum(v) FROM zen_wide');
+	isnt($result->{state}, '', '... is cancelled');
+	like(log_since($all->{standby}, $offset), qr/conflict with recovery.*might have needed to see row versions/s,
+		'... as heap would have it');
+	note("the holder: $result->{state} $result->{message}");
+	note($_) for log_since($all->{standby}, $offset) =~ /^.*(?:ERROR|FATAL|DETAIL|HINT|WARNING|CONTEXT|conflict).*$/mg;
 	cmp_ok(stat_of($on_standby, 'conflicts')->[0], '>=', 1, '... by a conflict');
+	cmp_ok(value($on_standby, 'SELECT sum(confl_snapshot) FROM pg_stat_database_conflicts'), '>=', 1,
+		'... which PostgreSQL counts');
 	run_all($all->{dbh}, 'UPDATE heap_wide SET v = v + 10');
 	caught_up($all);
 	is(differ($on_standby), 0, '... others go on reading');
