@@ -95,7 +95,9 @@ sub tell_differences
 }
 
 # both -- a statement for each of the twins, whose tables are written as AM_name.
-sub both { return map { my $s = $_; map { $s =~ s/\bAM_/$_/gr } qw(heap_ zen_) } @_; }
+our @prefixes = qw(heap_ zen_);
+
+sub both { return map { my $s = $_; map { $s =~ s/\bAM_/$_/gr } @prefixes } @_; }
 
 # load_scripts -- scripts of pgbench, each of which changes twins alike.
 sub load_scripts
@@ -134,7 +136,7 @@ sub load_scripts
 }
 
 # Twins are locked in one order.
-sub both_text { return join "\n", map { my $s = $_; map { $s =~ s/\bAM_/$_/gr } qw(heap_ zen_) } @_; }
+sub both_text { return join "\n", both(@_); }
 
 # start_load -- scripts of pgbench on the node's server for so many seconds, LOAD_RATE=n transactions a second (default:
 # as many as it can); returns the program, for finish.
@@ -168,14 +170,16 @@ sub tell_compared
 # compare->($reader, $seen) looks at the twins, once or several times in a transaction; $seen is a hash for what it
 # found in the same.  It returns '' for equal, what differs, or the SQLSTATE of an error.  alone: a look that is not
 # repeated needs no transaction.  ddl: statements, of which some are done now and then.  hold: seconds for which two
-# more readers keep a snapshot.  Heap's VACUUM waits for these, and no table is locked.
+# more readers keep a snapshot.  Heap's VACUUM waits for these, and no table is locked.  zen_only: no heap table
+# changes, catalogs among them, so nothing on the primary waits for a snapshot that is held.
 sub load_beside
 {
 	my ($primary, $standby, $name, $seconds, %opt) = @_;
 	# heap's pruning may wait for a reader, and the reader for a lock that replay has
 	set_conf($standby, 'max_standby_streaming_delay = 10s');
 	$standby->reload;
-	hold_primary($primary, $standby) if $opt{hold};
+	local @prefixes = $opt{zen_only} ? 'zen_' : @prefixes;
+	hold_primary($primary, $standby) if $opt{hold} && !$opt{zen_only};
 	my $load = start_load($primary, $seconds);
 	my ($looks, $different, $refused) = read_beside($primary, $standby, $seconds, %opt);
 	ok($load->finish, "$name: the load ends");
@@ -190,6 +194,7 @@ sub hold_primary
 {
 	my ($primary, $standby) = @_;
 	my $dbh = connect_db($primary);
+	run_all($dbh, map { "ALTER TABLE heap_$_ SET (vacuum_truncate = off)" } TWINS);
 	run_all($dbh, q{SELECT pg_create_physical_replication_slot('held') WHERE NOT EXISTS
 		(SELECT FROM pg_replication_slots)});
 	reload_conf($standby, "hot_standby_feedback = on\nprimary_slot_name = held\nwal_receiver_status_interval = 1s");
@@ -262,8 +267,7 @@ sub read_beside
 	my $terminate = time + $seconds / 2;
 	my $dml = connect_db($primary);
 	my (@todo, $statement);
-	my @locking = $opt{hold} ? () : ('VACUUM FULL AM_note');
-	run_all($dml, map { "ALTER TABLE heap_$_ SET (vacuum_truncate = off)" } TWINS) if $opt{hold};
+	my @more = (('VACUUM FULL AM_note') x !$opt{hold}, ('ANALYZE AM_item') x !$opt{zen_only});
 	while (time < $until || $found{looks} < 10)
 	{
 		# the second begins later
@@ -294,7 +298,7 @@ sub read_beside
 		undef $statement;    # a handle that goes would wait for what its session does by then
 		@todo = !$opt{hold} && one_in(5) ? 'TRUNCATE heap_item, zen_item' :
 		  !$opt{hold} && $opt{ddl} && one_in(5) ? pick(@{ $opt{ddl} }) :
-		  both(pick('VACUUM AM_account', 'VACUUM AM_item', 'VACUUM AM_note', @locking, 'ANALYZE AM_item'))
+		  both(pick('VACUUM AM_account', 'VACUUM AM_item', 'VACUUM AM_note', @more))
 		  if !@todo;
 		$statement = start_statement($dml, shift @todo);
 	}
