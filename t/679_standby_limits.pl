@@ -174,7 +174,8 @@ sub hot_sample
 			'version_bytes, queue_bytes, versions_pending, versions_cut, conflicts, scans') };
 	$sample{dram_used} = value($dbh, 'SELECT dram_used_bytes FROM zen_stat');
 	$sample{lag} = value($dbh, 'SELECT pg_wal_lsn_diff(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn())');
-	note(join ' ', 'hot rows:', map { "$_ $sample{$_}" } qw(s version_bytes queue_bytes pending cut dram_used lag));
+	note(join ' ', 'hot rows:', map { "$_ $sample{$_}" } qw(s version_bytes queue_bytes pending cut dram_used lag))
+	  if HOT_S > SAMPLES;
 	return \%sample;
 }
 
