@@ -267,7 +267,8 @@ sub read_beside
 	my $terminate = time + $seconds / 2;
 	my $dml = connect_db($primary);
 	my (@todo, $statement);
-	my @more = (('VACUUM FULL AM_note') x !$opt{hold}, ('ANALYZE AM_item') x !$opt{zen_only});
+	# Heap's VACUUM FULL drops rows that an older snapshot of the standby sees.
+	my @more = (('VACUUM FULL zen_note') x !$opt{hold}, ('ANALYZE AM_item') x !$opt{zen_only});
 	while (time < $until || $found{looks} < 10)
 	{
 		# the second begins later
