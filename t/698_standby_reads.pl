@@ -2,10 +2,12 @@
 #
 # A load changes both twins in the same transactions: inserts, updates in place and of the key, deletes, savepoints,
 # two-phase commit, spilled rows, TRUNCATE, rewrites, VACUUM.  Readers on the standby compare the twins by one snapshot,
-# once and again within REPEATABLE READ transactions.  Servers are killed in between.
+# once and again within REPEATABLE READ transactions.  In between the primary, the standby or the walreceiver is killed.
 #
-# ROUNDS=n rounds of load and kill (default 2), LOAD_S=n seconds for each (default 8), COMMITS=n commits that the next
-# read must see (default 300).
+# ROUNDS=n rounds of load and kill (default 2), LOAD_S=n seconds for each (default 8), LOAD_RATE=n transactions a second
+# (default: as many as it can), COMMITS=n commits that the next read must see (default 300).  HOLD_S=n: two more readers
+# hold each REPEATABLE READ snapshot for n seconds, with hot_standby_feedback.  ZEN_ONLY=1: without it, as only the zen
+# tables change, and a snapshot is compared with itself.  A note says how many snapshots were compared.
 
 use strict;
 use warnings;
@@ -25,7 +27,7 @@ my $load_s = $ENV{LOAD_S} || 8;
 my $commits = $ENV{COMMITS} || 300;
 
 skip_unless_zen();
-choose_seed();
+my $seed = choose_seed();
 
 my $primary = twin_primary();
 $primary->start;
@@ -52,6 +54,7 @@ for my $round (1 .. $rounds)
 }
 test_remote_apply();
 test_promotion();
+tell_compared();
 done_testing();
 
 sub caught_up
@@ -289,10 +292,24 @@ sub compare
 	return $wrong ? "equal twins: @row, and the sum is $sum" : '';
 }
 
+# The zen tables by a snapshot as it has shown them before.
+sub compare_zen
+{
+	my ($reader, $seen) = @_;
+	my $got = run_sql($reader, 'SELECT ' . join ', ', map { rows_of("zen_$_") } TWINS);
+	return $got->{state} if $got->{state};
+	my $rows = join ' ', @{ $got->{rows}[0] };
+	my $before = $seen->{rows} // $rows;
+	$seen->{rows} = $rows;
+	return $rows eq $before ? '' : "the same rows: $before, and $rows";
+}
+
 sub test_load
 {
 	my ($round) = @_;
-	load_beside($primary, $standby, "round $round", $load_s, compare => \&compare, alone => 1);
+	load_beside($primary, $standby, "round $round", $load_s, compare => $ENV{ZEN_ONLY} ? \&compare_zen : \&compare,
+		alone => !$ENV{ZEN_ONLY}, hold => $ENV{HOLD_S}, zen_only => $ENV{ZEN_ONLY});
+	run_all($dbh, map { ("TRUNCATE heap_$_", "INSERT INTO heap_$_ TABLE zen_$_") } TWINS) if $ENV{ZEN_ONLY};
 	caught_up();
 	are_twins($on_standby, '... and equal at rest');
 	return;
@@ -301,19 +318,15 @@ sub test_load
 sub test_kill
 {
 	my ($round) = @_;
-	my $load = start_load($primary, 3);
-	sleep 1;    # somewhere in it
-	crash($round % 2 ? $standby : $primary);
-	eval { $load->kill_kill; 1 } if !($round % 2);
-	eval { $load->finish };
-	start_again($round % 2 ? $standby : $primary);
+	my $victim = qw(standby primary walreceiver) [ ($round + $seed) % 3 ];
+	kill_beside($primary, $standby, $victim);
 	$dbh = connect_db($primary);
 	wait_recovered($dbh);
 	$on_standby = connect_db($standby);
 	run_sql($dbh, "ROLLBACK PREPARED '$_->[0]'") for @{ run_sql($dbh, 'SELECT gid FROM pg_prepared_xacts')->{rows} };
-	are_twins($dbh, 'the primary, killed or not');
+	are_twins($dbh, "the $victim was killed: the primary");
 	caught_up();
-	are_twins($on_standby, 'the standby behind it');
+	are_twins($on_standby, '... the standby behind it');
 	return;
 }
 

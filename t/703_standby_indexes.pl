@@ -2,9 +2,12 @@
 #
 # A load changes twins of zen and heap: keys, rows, TIDs that are used again, savepoints, two-phase commit, DDL, VACUUM.
 # Readers on the standby read the zen tables by index scans of each kind, and compare them by one snapshot with their
-# twins, once and again within REPEATABLE READ transactions.  The standby is killed in between.
+# twins, once and again within REPEATABLE READ transactions.  In between the standby, the walreceiver or the primary is
+# killed.
 #
-# ROUNDS=n rounds of load and kill (default 2), LOAD_S=n seconds for each (default 8).
+# ROUNDS=n rounds of load and kill (default 2), LOAD_S=n seconds for each (default 8), LOAD_RATE=n transactions a second
+# (default: as many as it can).  HOLD_S=n: two more readers hold each REPEATABLE READ snapshot for n seconds.  A note
+# says how many snapshots were compared.  DDL_S=n seconds of random DDL beside readers (default 3).
 
 use strict;
 use warnings;
@@ -21,9 +24,10 @@ use ZenTest;
 
 my $rounds = $ENV{ROUNDS} || 2;
 my $load_s = $ENV{LOAD_S} || 8;
+my $ddl_s = $ENV{DDL_S} || 3;
 
 skip_unless_zen();
-choose_seed();
+my $seed = choose_seed();
 
 # Settings that leave the planner one way to read a table.
 my %way = (
@@ -69,12 +73,14 @@ test_owner();
 test_ddl();
 test_full();
 test_tail();
+test_ddl_beside();
 for my $round (1 .. $rounds)
 {
 	test_load($round);
 	test_kill($round);
 }
 test_promotion();
+tell_compared();
 done_testing();
 
 sub caught_up
@@ -378,6 +384,153 @@ sub test_ddl
 	return;
 }
 
+# --- DDL beside readers (S4) --------------------------------------------------------
+
+use constant DDL_TABLES => map { "ddl$_" } 1 .. 4;
+use constant STANDSTILL_S => 50;
+
+sub new_table
+{
+	my ($table) = @_;
+	return ("CREATE TABLE $table (id int PRIMARY KEY, v int, w text) USING zen",
+		"INSERT INTO $table SELECT g, g % 10, repeat('d', g % 50) FROM generate_series(1, 300) g");
+}
+
+# ddl_task -- statements of the primary: rows, DDL, or a transaction of both.
+sub ddl_task
+{
+	my $one = sub {
+		my $t = pick(DDL_TABLES);
+		return @{ pick([ "UPDATE $t SET v = v + 1 WHERE id % 5 = " . between(0, 4) ],
+				[ "DELETE FROM $t WHERE id % 9 = " . between(0, 8) ],
+				[ "INSERT INTO $t (id, v) SELECT g, 1 FROM generate_series(1, 300) g ON CONFLICT DO NOTHING" ],
+				["TRUNCATE $t"], ["CREATE INDEX ${t}_v ON $t (v)"], ["DROP INDEX ${t}_v"], ["REINDEX TABLE $t"],
+				["CLUSTER $t USING ${t}_pkey"], ["ALTER TABLE $t ADD x int DEFAULT 5"], ["ALTER TABLE $t DROP x"],
+				[ "ALTER TABLE $t ALTER v TYPE " . pick('int', 'bigint') ],
+				[ "DROP TABLE $t", new_table($t) ]) };
+	};
+	return ('BEGIN', (map { $one->() } 1 .. between(2, 4)), pick('COMMIT', 'COMMIT', 'ROLLBACK')) if one_in(3);
+	my $t = pick(DDL_TABLES);
+	return pick("VACUUM $t", "VACUUM FULL $t", "REINDEX TABLE CONCURRENTLY $t", "DROP INDEX CONCURRENTLY ${t}_v",
+		"CREATE INDEX CONCURRENTLY ${t}_v ON $t (v)") if one_in(3);
+	return $one->();
+}
+
+sub read_task
+{
+	my $one = sub {
+		my ($t, $u) = (pick(DDL_TABLES), pick(DDL_TABLES));
+		return pick("SELECT count(*), sum(v) FROM $t", "SELECT * FROM $t WHERE id = " . between(1, 300),
+			"SELECT count(*) FROM $t a JOIN $u b USING (id) WHERE a.v = 1", "SELECT w FROM $t ORDER BY id LIMIT 20",
+			"SELECT count(*) FROM $t, pg_sleep(0.05)");
+	};
+	return $one->() if one_in(2);
+	return ('BEGIN ISOLATION LEVEL ' . pick('REPEATABLE READ', 'READ COMMITTED'), (map { $one->() } 1 .. between(2, 4)),
+		'COMMIT');
+}
+
+# go_on -- a session whose statement has ended begins its next one.  Counts ends in $ends: 'done', or an SQLSTATE.
+sub go_on
+{
+	my ($session, $ends) = @_;
+	my $dbh = $session->{dbh};
+	if ($session->{statement})
+	{
+		return if !$dbh->pg_ready;
+		my $end = finish_statement($session->{statement});
+		my $failed = $end =~ /^[0-9A-Z]{5}$/ && $end =~ /\d/;
+		$ends->{ $failed ? $end : 'done' }++;
+		push @{ $session->{said} }, "$end: " . $dbh->errstr if $failed;
+		$session->{todo} = ['ROLLBACK'] if $failed && $session->{begun};
+	}
+	$session->{todo} = [ $session->{task}->() ] if !@{ $session->{todo} || [] };
+	my $next = shift @{ $session->{todo} };
+	$session->{begun} = 1 if $next =~ /^BEGIN/;
+	$session->{begun} = 0 if $next =~ /^(COMMIT|ROLLBACK)/;
+	# a handle that goes would wait for what its session does by then
+	undef $session->{statement};
+	$session->{statement} = start_statement($dbh, $next);
+	return;
+}
+
+sub stop_session
+{
+	my ($session) = @_;
+	finish_statement($session->{statement}) if $session->{statement};
+	$session->{dbh}->disconnect;
+	return;
+}
+
+# Replay waits without bound for readers, and they for its locks: it must go on all the same.  A mark is where the WAL
+# is; when replay has come there, the next one is set.  If that takes long, DDL pauses, as each lock of it waits for
+# readers.
+#
+# PostgreSQL misses a deadlock of replay and a reader if an alarm of an earlier timer comes within deadlock_timeout:
+# each alarm begins its wait anew (ResolveRecoveryConflictWithLock).  lock_timeout ends that (55P03).
+sub test_ddl_beside
+{
+	set_conf($standby, "max_standby_streaming_delay = -1\nhot_standby_feedback = on");
+	$standby->reload;
+	run_all($dbh, map { new_table($_) } DDL_TABLES);
+	caught_up();
+	my @ddl = map { { dbh => connect_db($primary), task => \&ddl_task } } 1 .. 2;
+	my @readers = map { { dbh => connect_db($standby), task => \&read_task } } 1 .. 4;
+	run_all($_->{dbh}, q{SET lock_timeout = '2s'}) for @readers;
+	my ($begin, %changed, %read, $mark, @waited) = time;
+	my ($place, $moved, $stood) = ('', time, 0);
+	while (time < $begin + $ddl_s || $mark)
+	{
+		if (!$mark)
+		{
+			value($dbh, 'SELECT pg_current_wal_lsn()');    # flushes
+			$mark = { lsn => value($dbh, 'SELECT pg_current_wal_insert_lsn()'), since => time };
+		}
+		for my $session (@ddl) { go_on($session, \%changed) if time < $mark->{since} + 2 }
+		go_on($_, \%read) for @readers;
+		my ($there, $is_at) = @{ run_sql($on_standby, "SELECT lsn >= '$mark->{lsn}', lsn FROM
+			pg_last_wal_replay_lsn() AS lsn")->{rows}[0] };
+		$moved = time if $is_at ne $place;
+		$place = $is_at;
+		$stood = time - $moved if time - $moved > $stood;
+		last if time > $moved + STANDSTILL_S;
+		if ($there)
+		{
+			push @waited, time - $mark->{since};
+			$mark = undef;
+			$moved = time;
+		}
+		sleep 0.005;    # the rate of statements
+	}
+	stop_session($_) for @readers, @ddl;
+	my $times = @waited;
+	@waited = sort { $a <=> $b } @waited ? @waited : 0;
+	my $report = sprintf '%d times all is replayed, after %.2f s in the median, %.2f s at most, and %.2f s at most at '
+	  . 'one place; DDL: %s; readers: %s', $times, $waited[ @waited / 2 ], $waited[-1], $stood,
+	  map { my $ends = $_; join ', ', map { "$_ $ends->{$_}" } sort keys %$ends } \%changed, \%read;
+	ok(!$mark, "replay goes on beside DDL and readers for which it waits: $report");
+	note($report);
+	cmp_ok($times, '>', $ddl_s / 8, '... and has replayed all again and again');
+	my @said = map { @{ $_->{said} || [] } } @readers;
+	is_deeply([ grep { /conflict with recovery/ } @said ], [], '... no reader is cancelled for it');
+	my $done = delete $read{done};
+	cmp_ok($done, '>', $ddl_s, '... they read');
+	# The table or column has gone, is rewritten behind the snapshot, or deadlocks.  On a standby a reader also waits
+	# for an index that goes: "could not open relation", of heap, too.
+	delete @read{qw(42P01 42703 40001 40P01 55P03 XX000)};
+	is(join(' ', %read), '', '... with errors of DDL only');
+	is_deeply([ grep { /^XX000/ && !/could not open relation with OID/ } @said ], [], '... that are known');
+	caught_up();
+	for my $table (DDL_TABLES)
+	{
+		my $query = "SELECT md5(string_agg(t::text, ',' ORDER BY id)) FROM $table t";
+		is(value($on_standby, $query) // '', value($dbh, $query) // '', "... and $table is as on the primary");
+	}
+	run_all($dbh, 'DROP TABLE ' . join ', ', DDL_TABLES);
+	reload_conf($standby, 'hot_standby_feedback = off');
+	caught_up();
+	return;
+}
+
 # The tree of an index that is dropped goes with its file, and no other one does.
 sub test_files
 {
@@ -488,7 +641,7 @@ sub test_load
 {
 	my ($round) = @_;
 	load_beside($primary, $standby, "round $round", $load_s,
-		compare => sub { differences($_[0], 1) },
+		compare => sub { differences($_[0], 1) }, hold => $ENV{HOLD_S},
 		ddl => [ 'REINDEX TABLE zen_item', 'REINDEX INDEX zen_account_balance',
 			'DROP INDEX zen_item_w; CREATE INDEX zen_item_w ON zen_item (w)' ]);
 	caught_up();
@@ -499,15 +652,14 @@ sub test_load
 sub test_kill
 {
 	my ($round) = @_;
-	my $load = start_load($primary, 3);
-	sleep 1;    # somewhere in it
-	crash($standby);
-	$load->finish;
-	start_again($standby);
+	my $victim = qw(standby primary walreceiver) [ ($round + $seed) % 3 ];
+	kill_beside($primary, $standby, $victim);
+	$dbh = connect_db($primary);
+	wait_recovered($dbh);
 	$on_standby = connect_db($standby);
 	run_sql($dbh, "ROLLBACK PREPARED '$_->[0]'") for @{ run_sql($dbh, 'SELECT gid FROM pg_prepared_xacts')->{rows} };
 	caught_up();
-	are_same("a standby that was killed, $round");
+	are_same("the $victim was killed, $round");
 	return;
 }
 

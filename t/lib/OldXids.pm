@@ -19,7 +19,7 @@ our @EXPORT = qw(new_primary begin_at update_rows caught_up freeze_all burn_xids
 use constant { FILE_XIDS => 1 << 20, FIRST_XID => (1 << 20) - 4000, FILE_BYTES => 256 * 1024 };
 
 # new_primary -- a hash: primary, dbh, a connection to it, and sum, that of the rows of ag.  It has a backup `base`, and
-# the next xid is $xid, if that is not 0; options as of copy_primary.
+# the next xid is $xid, if that is not 0; options as of copy_primary.  Set xids in it, and cut takes at least so many.
 sub new_primary
 {
 	my ($name, $xid, %opt) = @_;
@@ -80,11 +80,15 @@ sub freeze_all
 	return;
 }
 
+# burn_xids -- transactions with an xid that change nothing, up to one; a statement has a time limit.
 sub burn_xids
 {
 	my ($all, $up_to) = @_;
-	my $n = $up_to - value($all->{dbh}, 'SELECT pg_current_xact_id()::text::bigint');
-	value($all->{dbh}, "DO 'BEGIN FOR i IN 1 .. $n LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END'");
+	while ((my $n = $up_to - value($all->{dbh}, 'SELECT pg_current_xact_id()::text::bigint')) > 0)
+	{
+		$n = 100_000 if $n > 100_000;
+		value($all->{dbh}, "DO 'BEGIN FOR i IN 1 .. $n LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END'");
+	}
 	return;
 }
 
@@ -92,7 +96,9 @@ sub burn_xids
 sub cut
 {
 	my ($all, @only) = @_;
-	burn_xids($all, FILE_XIDS + 100);
+	my $up_to = FILE_XIDS + 100;
+	my $least = ($all->{xids} // 0) + value($all->{dbh}, 'SELECT pg_current_xact_id()::text::bigint');
+	burn_xids($all, $least > $up_to ? $least : $up_to);
 	freeze_all($all, @only);
 	ok(!-e $_->data_dir . '/pg_xact/0000', $_->name . ' has cut pg_xact') for grep { $_ } @$all{qw(primary standby)};
 	return;

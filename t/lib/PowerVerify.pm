@@ -151,8 +151,10 @@ sub check_stream
 	return unless value($dbh, q{SELECT count(*) FROM pg_replication_slots WHERE slot_name = 'stream'});
 	value($dbh, 'CHECKPOINT');
 	my %tables;
-	apply_change(\%tables, $_->[0]) for @{ run_sql($dbh,
-		q{SELECT data FROM pg_logical_slot_peek_changes('stream', NULL, NULL, 'include-xids', '0')})->{rows} };
+	my $changes = run_sql($dbh,
+		q{SELECT data FROM pg_logical_slot_peek_changes('stream', NULL, NULL, 'include-xids', '0')});
+	push @$wrong, "$when: readers of changes have $changes->{state} $changes->{message}" if $changes->{state};
+	apply_change(\%tables, $_->[0]) for @{ $changes->{rows} };
 	for my $table (map { $_->[0] } grep { $_->[2] eq 'zen' } tables($dbh))
 	{
 		my $result = run_sql($dbh, "SELECT id, coalesce(k::text, 'null') || ' ' || v FROM $table");

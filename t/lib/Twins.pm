@@ -13,7 +13,8 @@ use Test::More;
 use Time::HiRes 'time';
 use ZenTest;
 
-our @EXPORT = qw(TWINS twin_primary twin_standby create_twins rows_of twins are_twins both start_load load_beside);
+our @EXPORT = qw(TWINS twin_primary twin_standby create_twins rows_of twins are_twins both start_load load_beside
+  kill_beside tell_compared);
 
 use constant TWINS => qw(account item note);
 
@@ -94,7 +95,9 @@ sub tell_differences
 }
 
 # both -- a statement for each of the twins, whose tables are written as AM_name.
-sub both { return map { my $s = $_; map { $s =~ s/\bAM_/$_/gr } qw(heap_ zen_) } @_; }
+our @prefixes = qw(heap_ zen_);
+
+sub both { return map { my $s = $_; map { $s =~ s/\bAM_/$_/gr } @prefixes } @_; }
 
 # load_scripts -- scripts of pgbench, each of which changes twins alike.
 sub load_scripts
@@ -133,34 +136,70 @@ sub load_scripts
 }
 
 # Twins are locked in one order.
-sub both_text { return join "\n", map { my $s = $_; map { $s =~ s/\bAM_/$_/gr } qw(heap_ zen_) } @_; }
+sub both_text { return join "\n", both(@_); }
 
-# start_load -- scripts of pgbench on the node's server for so many seconds; returns the program, for finish.
+# start_load -- scripts of pgbench on the node's server for so many seconds, LOAD_RATE=n transactions a second (default:
+# as many as it can); returns the program, for finish.
 sub start_load
 {
 	my ($node, $seconds) = @_;
 	my ($in, $out) = ('', '');
-	return IPC::Run::start([ 'pgbench', '-n', '-c', 4, '-T', $seconds, '--max-tries=100', load_scripts(),
+	return IPC::Run::start([ 'pgbench', '-n', '-c', 4, '-T', $seconds, '--max-tries=100',
+			$ENV{LOAD_RATE} ? ('-R', $ENV{LOAD_RATE}) : (), load_scripts(),
 			'-h', $node->host, '-p', $node->port, 'postgres' ], '<', \$in, '&>', \$out);
+}
+
+# What load_beside and kill_beside have done.
+my %compared = map { $_ => 0 } qw(snapshots repeatable looks held longest);
+my %killed = map { $_ => 0 } qw(primary standby walreceiver terminated);
+
+# tell_compared -- a note of all that was compared and killed.
+sub tell_compared
+{
+	note("compared: $compared{snapshots} snapshots, $compared{repeatable} in REPEATABLE READ, "
+		  . "$compared{looks} comparisons");
+	note(sprintf 'held for HOLD_S: %d snapshots, the longest for %.0f s', @compared{qw(held longest)})
+	  if $ENV{HOLD_S};
+	note("killed: primary $killed{primary}, standby $killed{standby}, walreceiver $killed{walreceiver}; "
+		  . "walreceiver terminated $killed{terminated}");
+	return;
 }
 
 # load_beside -- a load on the primary, with DDL, and readers on the standby for so many seconds; four tests.
 #
 # compare->($reader, $seen) looks at the twins, once or several times in a transaction; $seen is a hash for what it
 # found in the same.  It returns '' for equal, what differs, or the SQLSTATE of an error.  alone: a look that is not
-# repeated needs no transaction.  ddl: statements, of which some are done now and then.
+# repeated needs no transaction.  ddl: statements, of which some are done now and then.  hold: seconds for which two
+# more readers keep a snapshot.  Heap's VACUUM waits for these, and no table is locked.  zen_only: no heap table
+# changes, catalogs among them, so nothing on the primary waits for a snapshot that is held.
 sub load_beside
 {
 	my ($primary, $standby, $name, $seconds, %opt) = @_;
 	# heap's pruning may wait for a reader, and the reader for a lock that replay has
 	set_conf($standby, 'max_standby_streaming_delay = 10s');
 	$standby->reload;
+	local @prefixes = $opt{zen_only} ? 'zen_' : @prefixes;
+	hold_primary($primary, $standby) if $opt{hold} && !$opt{zen_only};
 	my $load = start_load($primary, $seconds);
-	my ($compared, $different, $refused) = read_beside($primary, $standby, $seconds, %opt);
+	my ($looks, $different, $refused) = read_beside($primary, $standby, $seconds, %opt);
 	ok($load->finish, "$name: the load ends");
-	cmp_ok($compared, '>=', 10, "... beside comparisons of twins ($compared)");
+	cmp_ok($looks, '>=', 10, "... beside comparisons of twins ($looks)");
 	is($different, 0, '... that find them equal');
 	is($refused, '', '... and no error but conflicts');
+	return;
+}
+
+# hold_primary -- it keeps what snapshots of the standby need, also while no walreceiver is there.
+sub hold_primary
+{
+	my ($primary, $standby) = @_;
+	my $dbh = connect_db($primary);
+	run_all($dbh, map { "ALTER TABLE heap_$_ SET (vacuum_truncate = off)" } TWINS);
+	run_all($dbh, q{SELECT pg_create_physical_replication_slot('held') WHERE NOT EXISTS
+		(SELECT FROM pg_replication_slots)});
+	reload_conf($standby, "hot_standby_feedback = on\nprimary_slot_name = held\nwal_receiver_status_interval = 1s");
+	wait_for('feedback', sub { value($dbh, 'SELECT count(xmin) FROM pg_replication_slots WHERE active') });
+	$dbh->disconnect;
 	return;
 }
 
@@ -173,41 +212,171 @@ sub connect_again
 	return $session;
 }
 
+# look -- one comparison; its result goes to $found, and counts what was compared.  True if there was no error.
+sub look
+{
+	my ($reader, $seen, $found, %opt) = @_;
+	my $wrong = $opt{compare}->($reader, $seen);
+	if ($wrong =~ /^[0-9A-Z]{5}$/)
+	{
+		$found->{refused}{$wrong}++;
+		return 0;
+	}
+	$found->{looks}++;
+	$compared{looks}++;
+	if (!$seen->{looked}++)
+	{
+		$compared{snapshots}++;
+		$compared{repeatable}++ if $opt{repeatable};
+	}
+	return 1 if $wrong eq '';
+	$found->{different}++;
+	diag($wrong);
+	return 1;
+}
+
+# look_held -- one comparison by a snapshot that is held; a new one is taken when it is time.
+sub look_held
+{
+	my ($standby, $holder, $found, %opt) = @_;
+	if (!$holder->{until} || time > $holder->{until})
+	{
+		$compared{held}++ if $holder->{until};
+		run_all($holder->{dbh}, 'ROLLBACK', 'BEGIN ISOLATION LEVEL REPEATABLE READ');
+		@$holder{qw(since until seen)} = (time, time + $opt{hold}, {});
+	}
+	if (!look($holder->{dbh}, $holder->{seen}, $found, %opt, repeatable => 1))
+	{
+		$holder->{until} = 0;
+		$holder->{dbh} = connect_again($standby) if !$holder->{dbh}->ping;
+		$found->{not_held}++;
+		return;
+	}
+	my $seconds = time - $holder->{since};
+	$compared{longest} = $seconds if $seconds > $compared{longest};
+	return;
+}
+
 sub read_beside
 {
 	my ($primary, $standby, $seconds, %opt) = @_;
 	my $until = time + $seconds;
-	my ($compared, $different, %refused) = (0, 0);
+	my %found = (looks => 0, different => 0, not_held => 0, refused => {});
 	my @readers = map { connect_db($standby) } 1 .. 3;
+	my @holders = map { { dbh => connect_db($standby) } } $opt{hold} ? (1, 2) : ();
+	my $terminate = time + $seconds / 2;
 	my $dml = connect_db($primary);
-	while (time < $until || $compared < 10)
+	my (@todo, $statement);
+	# Heap's VACUUM FULL drops rows that an older snapshot of the standby sees.
+	my @more = (('VACUUM FULL zen_note') x !$opt{hold}, ('ANALYZE AM_item') x !$opt{zen_only});
+	while (time < $until || $found{looks} < 10)
 	{
+		# the second begins later
+		look_held($standby, $holders[$_], \%found, %opt)
+		  for grep { !$_ || time > $until - $seconds + $opt{hold} / 2 } 0 .. $#holders;
 		for my $reader (@readers)
 		{
 			my $times = one_in(3) ? between(2, 5) : 1;
+			my $repeatable = $times > 1 || !$opt{alone};
 			my %seen;
-			run_sql($reader, 'BEGIN ISOLATION LEVEL REPEATABLE READ') if $times > 1 || !$opt{alone};
+			run_sql($reader, 'BEGIN ISOLATION LEVEL REPEATABLE READ') if $repeatable;
 			for (1 .. $times)
 			{
-				my $wrong = $opt{compare}->($reader, \%seen);
-				if ($wrong =~ /^[0-9A-Z]{5}$/) { $refused{$wrong}++; last }
-				$compared++;
-				next if $wrong eq '';
-				$different++;
-				diag($wrong);
+				look($reader, \%seen, \%found, %opt, repeatable => $repeatable) || last;
 			}
 			# between two statements a conflict ends the session
-			if ($reader->ping) { run_sql($reader, 'ROLLBACK') if $times > 1 || !$opt{alone} }
+			if ($reader->ping) { run_sql($reader, 'ROLLBACK') if $repeatable }
 			else { $reader = connect_again($standby) }
 		}
-		run_sql($dml, $_) for one_in(5) ? 'TRUNCATE heap_item, zen_item' :
-		  $opt{ddl} && one_in(5) ? pick(@{ $opt{ddl} }) :
-		  both(pick('VACUUM AM_account', 'VACUUM AM_item', 'VACUUM AM_note', 'VACUUM FULL AM_note', 'ANALYZE AM_item'));
+		if (time > $terminate)
+		{
+			terminate_receiver($standby);
+			$terminate = $until + 1;
+		}
+		# readers go on meanwhile
+		next if $statement && !$dml->pg_ready;
+		$dml->pg_result if $statement;
+		undef $statement;    # a handle that goes would wait for what its session does by then
+		@todo = !$opt{hold} && one_in(5) ? 'TRUNCATE heap_item, zen_item' :
+		  !$opt{hold} && $opt{ddl} && one_in(5) ? pick(@{ $opt{ddl} }) :
+		  both(pick('VACUUM AM_account', 'VACUUM AM_item', 'VACUUM AM_note', @more))
+		  if !@todo;
+		$statement = start_statement($dml, shift @todo);
 	}
-	$_->disconnect for @readers, $dml;
+	finish_statement($statement) if $statement;
+	run_all($dml, @todo);
+	$_->disconnect for @readers, $dml, map { $_->{dbh} } @holders;
+	is($found{not_held}, 0, 'no snapshot that was to be held has gone') if $opt{hold};
 	# 08000: a conflict has ended the session
-	delete @refused{qw(40001 40P01 08000)};
-	return ($compared, $different, join ' ', %refused);
+	delete @{ $found{refused} }{qw(40001 40P01 08000)};
+	return (@found{qw(looks different)}, join ' ', %{ $found{refused} });
+}
+
+# --- kills --------------------------------------------------------------------------
+
+# receiver -- the number of the process, if there is one that streams; a conflict may cancel whoever asks.
+sub receiver
+{
+	my ($standby) = @_;
+	my $dbh = connect_again($standby);
+	my $result = run_sql($dbh, q{SELECT pid FROM pg_stat_wal_receiver WHERE status = 'streaming'});
+	$dbh->disconnect;
+	return @{ $result->{rows} } ? $result->{rows}[0][0] : undef;
+}
+
+# terminate_receiver -- the walreceiver ends amid a load, and another one goes on.
+sub terminate_receiver
+{
+	my ($standby) = @_;
+	my $pid;
+	wait_for('a walreceiver', sub { $pid = receiver($standby) });
+	kill 'TERM', $pid;
+	wait_for('another walreceiver', sub { my $other = receiver($standby); $other && $other != $pid });
+	$killed{terminated}++;
+	return;
+}
+
+# restarts_after_crash -- of the server, from now on; its postmaster knows when new sessions do.
+sub restarts_after_crash
+{
+	my ($node, $set) = @_;
+	reload_conf($node, "restart_after_crash = $set");
+	wait_for('restart_after_crash', sub {
+			my $dbh = connect_again($node);
+			my $result = run_sql($dbh, 'SHOW restart_after_crash');
+			$dbh->disconnect;
+			return @{ $result->{rows} } && $result->{rows}[0][0] eq $set; });
+	return;
+}
+
+# kill_receiver -- the postmaster stays, ends all others, and begins anew with empty shared memory.
+sub kill_receiver
+{
+	my ($standby) = @_;
+	restarts_after_crash($standby, 'on');
+	my $pid;
+	wait_for('a walreceiver', sub { $pid = receiver($standby) });
+	kill 'KILL', $pid;
+	wait_for('a new walreceiver', sub { my $other = receiver($standby); $other && $other != $pid });
+	restarts_after_crash($standby, 'off');
+	return;
+}
+
+# kill_beside -- all processes of a server, or the walreceiver, are killed amid a load; all is up again on return.
+# $victim: primary, standby or walreceiver.
+sub kill_beside
+{
+	my ($primary, $standby, $victim) = @_;
+	my %node = (primary => $primary, standby => $standby);
+	my $load = start_load($primary, 3);
+	Time::HiRes::sleep(1);    # somewhere in it
+	if ($victim eq 'walreceiver') { kill_receiver($standby) }
+	else { crash($node{$victim}) }
+	eval { $load->kill_kill; 1 } if $victim eq 'primary';
+	eval { $load->finish };
+	start_again($node{$victim}) if $node{$victim};
+	$killed{$victim}++;
+	return;
 }
 
 1;
