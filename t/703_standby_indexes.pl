@@ -73,6 +73,7 @@ test_owner();
 test_ddl();
 test_full();
 test_tail();
+test_deadlock();
 test_ddl_beside();
 for my $round (1 .. $rounds)
 {
@@ -385,6 +386,46 @@ sub test_ddl
 }
 
 # --- DDL beside readers (S4) --------------------------------------------------------
+
+# Replay has a lock for which a reader waits, then waits for the reader, for ever if it must.  It looks for a deadlock,
+# also when zen's records were replayed, whose stores are told of by a timer.
+sub test_deadlock
+{
+	run_all($dbh, map { "CREATE TABLE dead$_ (id int) USING zen" } 1, 2);
+	$primary->backup('deadlock');
+	my $node = twin_standby($primary, 'deadlock', 'deadlock');
+	set_conf($node, 'deadlock_timeout = 1s');    # the default: not sooner than the timer
+	$node->start;
+	run_all($dbh, 'INSERT INTO dead1 VALUES (1)');
+	my $flushed = sub {
+		value($dbh, q{SELECT pg_logical_emit_message(true, '', '')});
+		$primary->wait_for_catchup($node, 'flush', value($dbh, 'SELECT pg_current_wal_flush_lsn()'));
+	};
+	$flushed->();
+	my ($reader, $watch) = map { connect_db($node) } 1, 2;
+	run_all($reader, q{SET deadlock_timeout = '10ms'}, 'SET log_lock_waits = on', 'BEGIN');
+	wait_for('the row', sub { value($watch, 'SELECT count(*) FROM dead1') });
+	value($reader, 'SELECT count(*) FROM dead1');
+	my $locks = sub { return value($watch, "SELECT count(*) FROM pg_locks WHERE relation = '$_[0]'::regclass
+		AND mode = 'AccessExclusiveLock' AND granted = $_[1]") };
+	my $ddl = connect_db($primary);
+	run_all($ddl, 'BEGIN', 'LOCK dead2 IN ACCESS EXCLUSIVE MODE');
+	$flushed->();
+	wait_for('the lock', sub { $locks->('dead2', 'true') });
+	my $offset = log_size($node);
+	my $waiting = start_statement($reader, 'SELECT count(*) FROM dead2');
+	# it has looked for a deadlock, and found none
+	wait_for('the reader', sub { log_since($node, $offset) =~ /still waiting for AccessShareLock/ });
+	run_all($ddl, 'LOCK dead1 IN ACCESS EXCLUSIVE MODE');
+	$flushed->();
+	wait_for('replay', sub { $locks->('dead1', 'false') });
+	my $ended = eval { wait_for('the deadlock', sub { $reader->pg_ready }, 20); 1 };
+	is($ended ? finish_statement($waiting) : 'none', '40P01', 'replay finds a deadlock with a reader');
+	run_all($ddl, 'COMMIT');
+	$node->stop('immediate');
+	$_->disconnect for $ddl;
+	return;
+}
 
 use constant DDL_TABLES => map { "ddl$_" } 1 .. 4;
 use constant STANDSTILL_S => 50;

@@ -8,6 +8,7 @@
 #include "nvm/filetime.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -22,7 +23,6 @@
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/shmem.h"
-#include "utils/timeout.h"
 #include "utils/timestamp.h"
 
 #define ROUND_MS	1000
@@ -228,15 +228,22 @@ zen_filetime_round(uint64 *stored)
 
 /* ---------- rounds of redo ---------- */
 
+/*
+ * The timer is not one of PostgreSQL's.  Each alarm of theirs ends the startup process's waits for locks, which then
+ * begin anew, and so come to look for a deadlock with readers again and again later than the next alarm.
+ */
+#define REDO_SIGNAL	SIGVTALRM	/* that no part of PostgreSQL uses */
+
 static volatile sig_atomic_t redone = false;
-static TimeoutId redo_timer = MAX_TIMEOUTS;
+static volatile sig_atomic_t redo_has_rounds = false;
+static timer_t redo_timer;
 
 /* In the startup process alone, which alone stores. */
 static void
 redo_round(void)
 {
 	/* of a replay that has failed: the shared memory may have gone */
-	if (proc_exit_inprogress)
+	if (proc_exit_inprogress || !redo_has_rounds)
 		return;
 	Assert(InRecovery);
 	if (!redone)
@@ -248,15 +255,38 @@ redo_round(void)
 	}
 }
 
+static void
+redo_signal(int signo)
+{
+	int			before = errno;
+
+	redo_round();
+	errno = before;
+}
+
+static void
+begin_redo_rounds(void)
+{
+	struct sigaction action = {.sa_handler = redo_signal,.sa_flags = SA_RESTART};
+	struct sigevent event = {.sigev_notify = SIGEV_SIGNAL,.sigev_signo = REDO_SIGNAL};
+	struct timespec round = {.tv_sec = ROUND_MS / 1000,.tv_nsec = ROUND_MS % 1000 * 1000000L};
+	struct itimerspec rounds = {round, round};
+
+	sigemptyset(&action.sa_mask);
+	redo_has_rounds = true;
+	if (sigaction(REDO_SIGNAL, &action, NULL) == 0 && timer_create(CLOCK_MONOTONIC, &event, &redo_timer) == 0 &&
+		timer_settime(redo_timer, 0, &rounds, NULL) == 0)
+		return;
+	pg_atomic_write_u32(&times->error, (uint32) errno);
+	report_error();
+}
+
 void
 zen_filetime_redone(void)
 {
 	redone = true;
-	if (redo_timer == MAX_TIMEOUTS)
-		redo_timer = RegisterTimeout(USER_TIMEOUT, redo_round);
-	/* PostgreSQL ends all timers when it has waited for a buffer's pin */
-	if (!get_timeout_active(redo_timer))
-		enable_timeout_every(redo_timer, TimestampTzPlusMilliseconds(GetCurrentTimestamp(), ROUND_MS), ROUND_MS);
+	if (!redo_has_rounds)
+		begin_redo_rounds();
 }
 
 /*
@@ -266,9 +296,10 @@ zen_filetime_redone(void)
 void
 zen_filetime_redo_ends(void)
 {
-	if (redo_timer == MAX_TIMEOUTS)
+	if (!redo_has_rounds)
 		return;
-	disable_timeout(redo_timer, false);
+	redo_has_rounds = false;
+	(void) timer_delete(redo_timer);
 	if (redone)
 		zen_filetime_raise();
 }
