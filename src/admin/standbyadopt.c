@@ -120,10 +120,7 @@ make_true(Relation table, Relation index, ZenHTable *ht, ZenFollower *follower)
 static void
 adoption_failed(int code, Datum arg)
 {
-	ZenFollower *follower = (ZenFollower *) DatumGetPointer(arg);
-
-	zen_follower_lose(follower);
-	zen_follower_unpin(follower);
+	zen_follower_abandon((ZenFollower *) DatumGetPointer(arg));
 }
 
 /* Damage that recovery has found, or set right, may have hidden a row from the standby. */
@@ -146,11 +143,9 @@ adopt(Relation table, Relation index, ZenHTable *ht)
 	{
 		if (make_true(table, index, ht, follower))
 			tree = zen_follower_take(follower);
-		else
-			zen_follower_lose(follower);
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(adoption_failed, PointerGetDatum(follower));
-	zen_follower_unpin(follower);
+	zen_follower_abandon(follower);
 	if (tree == NULL)
 		return false;
 	zen_tree_adopt(index, tree);

@@ -164,10 +164,7 @@ fill(Relation table, Relation index, ZenHTable *ht, ZenFollower *follower)
 static void
 build_failed(int code, Datum arg)
 {
-	ZenFollower *follower = (ZenFollower *) DatumGetPointer(arg);
-
-	zen_follower_lose(follower);
-	zen_follower_unpin(follower);
+	zen_follower_abandon((ZenFollower *) DatumGetPointer(arg));
 }
 
 static void

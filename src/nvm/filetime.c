@@ -237,6 +237,7 @@ zen_filetime_round(uint64 *stored)
 static volatile sig_atomic_t redone = false;
 static volatile sig_atomic_t redo_has_rounds = false;
 static timer_t redo_timer;
+static bool redo_has_timer = false;
 
 /* In the startup process alone, which alone stores. */
 static void
@@ -274,8 +275,9 @@ begin_redo_rounds(void)
 
 	sigemptyset(&action.sa_mask);
 	redo_has_rounds = true;
-	if (sigaction(REDO_SIGNAL, &action, NULL) == 0 && timer_create(CLOCK_MONOTONIC, &event, &redo_timer) == 0 &&
-		timer_settime(redo_timer, 0, &rounds, NULL) == 0)
+	redo_has_timer = sigaction(REDO_SIGNAL, &action, NULL) == 0 &&
+		timer_create(CLOCK_MONOTONIC, &event, &redo_timer) == 0;
+	if (redo_has_timer && timer_settime(redo_timer, 0, &rounds, NULL) == 0)
 		return;
 	pg_atomic_write_u32(&times->error, (uint32) errno);
 	report_error();
@@ -299,7 +301,8 @@ zen_filetime_redo_ends(void)
 	if (!redo_has_rounds)
 		return;
 	redo_has_rounds = false;
-	(void) timer_delete(redo_timer);
+	if (redo_has_timer)
+		(void) timer_delete(redo_timer);
 	if (redone)
 		zen_filetime_raise();
 }

@@ -13,6 +13,7 @@
 #include "nvm/repair.h"
 #include "recovery/recstate.h"
 #include "recovery/runmap.h"
+#include "standby/followers.h"
 #include "standby/standbystate.h"
 
 void
@@ -43,6 +44,9 @@ forget_kept(ZenKeptMaps *kept)
 		if (zen_pages[p].owned)
 			zen_page_free_all(p, false);
 	zen_arena_free(kept->told, kept->told_bytes);
+	/* trees have what the maps had */
+	zen_followers_lose(0);
+	(void) zen_followers_sweep();
 	ereport(LOG,
 			(errmsg("zen reads all pages, as the maps of the standby do not fit the pool")));
 }

@@ -270,6 +270,13 @@ zen_follower_lose(ZenFollower *f)
 	followers_unlock();
 }
 
+void
+zen_follower_abandon(ZenFollower *f)
+{
+	zen_follower_lose(f);
+	zen_follower_unpin(f);
+}
+
 /* ---------- news ---------- */
 
 /* Tell one follower; false: DRAM is full. */

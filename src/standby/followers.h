@@ -102,6 +102,8 @@ extern Size (*zen_follower_tree_bytes) (const void *tree);
  * zen_follower_unpin -- a tree that is lost goes with the last pin.
  *
  * zen_follower_lose -- it is of no use any more.
+ *
+ * zen_follower_abandon -- nor does the caller need it: its work at the tree has failed.
  */
 extern ZenFollower *zen_follower_begin(const ZenHTable *ht, RelFileLocator loc, uint64 ntids, bool keepable);
 extern bool zen_followers_have_room(void);
@@ -109,6 +111,7 @@ extern bool zen_follower_ready(ZenFollower *f, uint64 nentries);
 extern ZenFollower *zen_follower_find(const ZenHTable *ht, RelFileLocator loc);
 extern void zen_follower_unpin(ZenFollower *f);
 extern void zen_follower_lose(ZenFollower *f);
+extern void zen_follower_abandon(ZenFollower *f);
 
 /* zen_follower_complete -- has the tree all that snapshots see which were taken before? */
 extern bool zen_follower_complete(ZenFollower *f);
